@@ -7,12 +7,12 @@ namespace continuo::classifier {
 
 namespace {
 
-// So many rules are compared one by one, which takes some milliseconds.
+// Most rules compared one by one, which takes some milliseconds.
 constexpr size_t kMaxCompared = 512;
 
 using Rules = std::span<const Rule>;
 
-// Names of those of `in` that `other` does not have, each as often as it is missing there.
+// Names in `in` that `other` lacks, each as often as it is missing.
 std::vector<std::string> missing(Rules in, Rules other) {
     std::vector<std::string> found;
     std::vector<bool> is_taken(other.size(), false);
@@ -57,7 +57,7 @@ std::vector<std::string> policy_changes(const Ruleset& from, const Ruleset& to) 
     note("default", from.defaults() == to.defaults());
     note("promotion", from.promotion() == to.promotion());
     note("admission", from.admission() == to.admission());
-    // The rules that both policies have at the beginning and at the end are skipped.
+    // Skips the rules that both policies share at the beginning and at the end.
     Rules before = from.rules();
     Rules after = to.rules();
     size_t first = 1;

@@ -1,4 +1,4 @@
-// Differences between two policies, as text for people: what a reload has changed.
+// Differences between two policies, as text for people: the effect of a reload.
 #pragma once
 
 #include "classifier/ruleset.hpp"

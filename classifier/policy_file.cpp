@@ -124,7 +124,7 @@ std::optional<std::string_view> check_cgroup(std::string_view path) {
                    : std::optional<std::string_view>(R"(a path such as "bypass.slice")");
 }
 
-// An empty list asks nothing by the tree's logic and everything by the reader's: an error.
+// An empty list matches nothing to a reader but everything to the matcher: an error.
 void refuse_empty_lists(Section& section) {
     for (const std::string_view key :
          {"process", "parent", "user", "proto", "dport", "dst", "dscp", "cgroup"}) {
@@ -280,7 +280,7 @@ void warn_of_unreachable(Section& root, std::span<const Rule> file_rules) {
     }
 }
 
-// A rule that the kernel would not get must not be taken for bypassed.
+// A rule that routing cannot apply must not be taken for a bypass.
 void limit_bypass(Section& root, const Ruleset& ruleset) {
     size_t matches = 0;
     for (const BypassStep& step : ruleset.bypass_steps()) {
@@ -297,7 +297,7 @@ void limit_bypass(Section& root, const Ruleset& ruleset) {
     }
 }
 
-// Their sockets have one mark, so they stand in one place among the rules.
+// Their sockets have one mark, so they have one position among the rules.
 void limit_cgroups(Section& root, const Ruleset& ruleset) {
     const std::vector<BypassStep> steps = ruleset.bypass_steps();
     size_t last = steps.size();

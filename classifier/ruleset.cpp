@@ -122,7 +122,7 @@ struct Ruleset::Compiled {
         protocols = {is_any || match.protocols.tcp, is_any || match.protocols.udp,
                      (is_any || match.protocols.icmp) && !has_ports};
         if (!match.cgroups.empty()) {
-            protocols = {};  // what is captured all the same was not of one of them
+            protocols = {};  // packets of other protocols are not captured
         }
         for (const config::PortRange& range : match.ports) {
             ports.add(range.first, range.last);
@@ -228,7 +228,7 @@ Classification Ruleset::default_of(packet::Protocol protocol) const {
 size_t RuleMatch::routing_rules() const {
     const auto or_one = [](size_t count) { return std::max<size_t>(count, 1); };
     const size_t named = size_t{protocols.tcp} + size_t{protocols.udp} + size_t{protocols.icmp};
-    // Ports alone are those of TCP and UDP.
+    // Ports without a protocol are those of TCP and UDP.
     const size_t protocols_asked = !ports.empty() && protocols.is_empty() ? 2 : or_one(named);
     return or_one(destinations.size()) * or_one(ports.size()) * protocols_asked *
            or_one(user_names.size() + user_ids.size());

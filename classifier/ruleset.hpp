@@ -45,8 +45,8 @@ struct Classification {
     PathMode mode = PathMode::Handover;
 };
 
-// One step of what the kernel decides before routing: first match wins. Rules that ask for more
-// than it knows by then, a process or DSCP, are left out: what is bypassed never comes to them.
+// One step of the kernel's decision before routing: first match wins. Rules that need more than it
+// knows then, a process or DSCP, are left out: bypassed packets never reach them.
 struct BypassStep {
     uint32_t rule_index = 0;  // in rules()
     const RuleMatch* match = nullptr;
@@ -62,7 +62,7 @@ class Ruleset {
     Ruleset(Ruleset&&) = delete;
     Ruleset& operator=(Ruleset&&) = delete;
 
-    // First match wins; a rule that asks what `facts` does not know does not match.
+    // First match wins; a rule with a condition that `facts` cannot answer does not match.
     Classification classify(const FlowFacts& facts) const;
     // Whether knowing process and user could change the result of classify().
     bool needs_process(const FlowFacts& facts) const;

@@ -104,8 +104,8 @@ bool is_bypass(const Rule& rule) {
     return rule.action == Action::Bypass;
 }
 
-// The bypass rule that takes all that a rule would which routing does not know. A rule in front of
-// it that is known to routing may leave it some flows.
+// The bypass rule that takes every packet of a rule with conditions that routing cannot evaluate.
+// An earlier rule that routing can evaluate may leave that rule some flows.
 std::optional<size_t>
 find_bypass(std::span<const Rule> rules, const RuleMatch& match, Comparer& comparer) {
     for (size_t other = 0; other < rules.size() && !comparer.is_tired(); ++other) {
@@ -132,7 +132,7 @@ std::optional<size_t> find_earlier(std::span<const Rule> rules, size_t index, Co
 
 std::vector<Unreachable> unreachable_rules(std::span<const Rule> rules) {
     std::vector<Unreachable> found;
-    // Apart, so that what the one search spends does not change what the other finds.
+    // Separate limits, so that one search does not change the result of the other.
     Comparer comparer;
     Comparer bypass_comparer;
     const bool has_bypass = std::any_of(rules.begin(), rules.end(), is_bypass);

@@ -1,5 +1,6 @@
-# What a program was linked from, in a file beside it: cmake -D SOURCE=TREE -D TARGET=FILE -D BUILD=TYPE -P built_from.cmake
-# "+changes": the tree had some that are in no commit. Without git, or in a tree without history, the commit is unknown.
+# Writes the sources that a program was linked from to a file beside it:
+#   cmake -D SOURCE=TREE -D TARGET=FILE -D BUILD=TYPE -P built_from.cmake
+# "+changes": the tree had uncommitted changes. Without git, or in a tree without history, the commit is unknown.
 find_package(Git QUIET)
 set(commit unknown)
 if(GIT_FOUND)

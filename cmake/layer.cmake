@@ -21,10 +21,9 @@ if(CONTINUO_SANITIZE)
   endif()
 endif()
 
-# What nearly every file of the layers includes, compiled once: reading it is a third of what a file costs. Each still
-# includes what it uses: presets without this option, and tests/check_tidy.sh, compile without it. g++ forgets the
-# diagnostic pragmas that libstdc++ has in there; where it sees an overflow in std::string("a") + (b ? "c" : "d") + "e"
-# that is none, name the part first.
+# Headers that nearly every file of the layers includes, compiled once: reading them is a third of a file's cost. Each file still
+# includes what it uses: presets without this option, and tests/check_tidy.sh, compile without it. g++ loses libstdc++'s diagnostic
+# pragmas in there: if it wrongly reports an overflow in std::string("a") + (b ? "c" : "d") + "e", name the part first.
 set(CONTINUO_HEADERS <algorithm> <array> <bit> <chrono> <concepts> <cstdint> <cstdio> <cstdlib> <cstring> <functional>
   <memory> <optional> <span> <string> <string_view> <utility> <variant> <vector>)
 if(CONTINUO_PRECOMPILE)
@@ -125,7 +124,7 @@ function(continuo_daemon name)
   install(TARGETS ${name} RUNTIME DESTINATION sbin)
 endfunction()
 
-# What nearly every test includes, compiled once. Each still includes what it uses.
+# Headers that nearly every test includes, compiled once. Each test still includes what it uses.
 function(continuo_test_headers)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cpp CONTENT "int main() {}\n")
   # A program, as they are: position-independent code of libraries is compiled with other options.

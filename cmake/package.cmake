@@ -1,4 +1,4 @@
-# What `cmake --install` and the Debian package (`cpack -G DEB`) hold besides the programs.
+# Contents of `cmake --install` and the Debian package (`cpack -G DEB`) beside the programs.
 include(GNUInstallDirs)
 set(CPACK_SET_DESTDIR ON)  # /etc is not below the prefix
 set(CPACK_INSTALL_PREFIX /usr)

@@ -10,7 +10,7 @@ using control::AllowanceState;
 
 namespace {
 
-// A SNAPT may say anything.
+// The values come from a SNAPT and may be anything.
 std::optional<int64_t> number_or_null(uint64_t number) {
     constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
     return number == 0 || number > kMost ? std::nullopt

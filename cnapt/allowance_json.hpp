@@ -1,4 +1,4 @@
-// JSON of what a SNAPT has told of the user's quota and credit, for `status` and `usage`.
+// JSON of the user's quota and credit as a SNAPT reports them, for `status` and `usage`.
 #pragma once
 
 #include "common/control/message.hpp"

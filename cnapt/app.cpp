@@ -15,6 +15,7 @@
 #include "common/daemon/controls.hpp"
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
 #include "common/io/sysctl.hpp"
@@ -53,7 +54,7 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     return settings;
 }
 
-// Clients of the LAN would not get through, and nothing else tells why.
+// Clients of the LAN would not get through, and nothing else would report it.
 void say_gateway_faults(const CaptureConfig& config) {
     report::Findings findings;
     check_gateway(config, findings);
@@ -217,7 +218,7 @@ base::Result<void> App::start(std::string& failure) {
     return {};
 }
 
-// cnapt0 goes before the rules that keep its address off the uplinks.
+// Removes cnapt0 before the rules that keep its address off the uplinks.
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
@@ -237,7 +238,8 @@ void App::stop() {
     recorders_.stop();  // waits for the disk
 }
 
-// False: the next run refuses to begin. What this user may not read was good when root read it.
+// False: the next run would refuse to begin. Files that this user cannot read were valid when root
+// read them.
 bool has_key(const NodeConfig& config) {
     if (config.identity.key) {
         return true;
@@ -250,9 +252,9 @@ bool has_key(const NodeConfig& config) {
     return config::parse_key(*text).has_value();
 }
 
-// To a run that begins at once with the configuration of this one, which would find nothing of
-// another's device and versions. The kill switch is left closed also when that run cannot begin or
-// is configured otherwise: it is to open, or to close anew, what it finds.
+// For the run that follows at once with the same configuration: it would not find the device and
+// versions of another one. The kill switch stays closed even if that run cannot begin or is
+// configured differently: that run opens it or closes it anew.
 bool App::leaves_capture() {
     if (!controls_.stops_for_restart() || !node_) {
         return false;
@@ -290,7 +292,7 @@ bool App::is_any_up() const {
     return std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
 }
 
-// Names would not resolve if capture began before its servers were asked.
+// Names would not resolve if capture began before their servers were asked.
 void App::let_in() {
     if (is_any_up() && plain_ && plain_->is_settled()) {
         capture_.set_open(true);
@@ -320,7 +322,7 @@ const char* App::without_snapt() const {
                                        : "new flows go outside the tunnel";
 }
 
-// To the service manager. Gives the number of SNAPTs that answer.
+// Reports to the service manager. Returns the number of SNAPTs that answer.
 size_t App::tell_status() const {
     const auto& links = node_->links();
     const auto up = static_cast<size_t>(
@@ -400,6 +402,7 @@ void App::on_request(const report::JsonValue& request,
     info.now = loop_.now();
     info.state_directory = options_.state;
     info.slow_iterations = loop_.counters().slow_iterations;
+    info.sources_left_out = capture_.sources_left_out();
     info.is_capturing = capture_.is_open();
     info.is_kill_switch = config_.capture.kill_switch;
     info.captures_ipv4 = config_.capture.ipv4;
@@ -408,7 +411,7 @@ void App::on_request(const report::JsonValue& request,
     info.dns = &dns_;
     info.resolvers = &plain_->resolvers();
     info.version = std::string(base::kVersion);
-    reply.finish(answer(*node_, info, command) + "\n");
+    reply.finish(answer(*node_, info, command, dataplane::page_of(request)) + "\n");
 }
 
 std::string App::reload() {

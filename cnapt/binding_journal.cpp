@@ -15,7 +15,7 @@ constexpr uint64_t kMagic = 0x31444E49424E5443;  // "CTNBIND1" in memory
 
 base::Result<BindingJournal>
 BindingJournal::open(const std::string& path, size_t flows, base::Random& random) {
-    // Half as many again: buckets fill unevenly.
+    // Half as many slots again: buckets fill unevenly.
     const size_t buckets = std::bit_ceil(std::max<size_t>(1, flows * 3 / 2 / kBucketSlots));
     const size_t bytes = sizeof(Header) + buckets * kBucketSlots * sizeof(Slot);
     BindingJournal journal(CTN_TRY(io::MappedFile::open(path, bytes)));
@@ -28,7 +28,7 @@ BindingJournal::open(const std::string& path, size_t flows, base::Random& random
     return journal;
 }
 
-// The mapping begins at a page, so both are aligned.
+// The mapping is page-aligned, so both are aligned.
 BindingJournal::Header& BindingJournal::header() const {
     return *reinterpret_cast<Header*>(file_.bytes().data());
 }
@@ -55,7 +55,7 @@ uint64_t BindingJournal::fingerprint(const packet::FiveTuple& flow) const {
 }
 
 uint64_t BindingJournal::fingerprint(std::string_view snapt) {
-    // FNV-1a: names come from the configuration and from SNAPTs that it names.
+    // FNV-1a is enough: names come from the configuration and from SNAPTs named there.
     uint64_t hash = 0xCBF29CE484222325;
     for (const char letter : snapt) {
         hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;
@@ -73,7 +73,7 @@ void BindingJournal::bind(const packet::FiveTuple& flow, std::string_view snapt)
         constexpr unsigned kUnusedBits = 40;  // the bucket takes lower ones
         place = free == slots.end() ? &slots[print >> kUnusedBits & (kBucketSlots - 1)] : &*free;
     }
-    // A process that is killed in between leaves a slot that fits no SNAPT.
+    // A process killed between the two writes leaves a slot that fits no SNAPT.
     place->snapt = 0;
     place->flow = print;
     place->snapt = fingerprint(snapt);

@@ -1,7 +1,7 @@
-// BindingJournal: which SNAPT each flow is bound to, in a file that outlives the process: cnapt
-// that was killed and started again sends the packets of a flow where the kernel NAT knows it.
-// Flows are known by a keyed fingerprint; the file is a table with buckets, and a full bucket
-// forgets one. One thread.
+// BindingJournal: the SNAPT of each flow, in a file that outlives the process: a restarted cnapt
+// sends the packets of a flow to the SNAPT whose kernel NAT knows it. Flows are identified by a
+// keyed fingerprint; the file is a table of buckets, and a full bucket overwrites one entry. One
+// thread.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -17,8 +17,8 @@ namespace continuo::cnapt {
 
 class BindingJournal {
   public:
-    // Room for `flows` at least. A file of another program, version or size begins anew. Errors: as
-    // MappedFile::open.
+    // `flows`: least number of entries. A file of another program, version or size is replaced.
+    // Errors: as MappedFile::open.
     static base::Result<BindingJournal>
     open(const std::string& path, size_t flows, base::Random& random);
 

@@ -17,7 +17,7 @@ using io::NetSnapshot;
 using io::RouteEntry;
 using io::UsableAddress;
 
-// What is looked at for each bare link.
+// Facts about the host that are checked for each bare link.
 struct Host {
     const NetSnapshot& snapshot;
     const io::LinkEntry* own_link;  // cnapt0
@@ -39,7 +39,7 @@ bool has_default_route(const NetSnapshot& snapshot, uint32_t interface_index, Ip
         });
 }
 
-// The source that a route by that link to its SNAPT names.
+// The preferred source of the link's route to its SNAPT.
 std::optional<IpAddress> named_source(const NetSnapshot& snapshot, const BareLink& bare) {
     for (const RouteEntry& route : snapshot.routes) {
         if (route.interface_index == bare.interface_index && route.preferred_source &&
@@ -54,8 +54,8 @@ bool fits_scope(const IpAddress& address, const IpAddress& snapt) {
     return !is_private(address) || is_private(snapt);
 }
 
-// Whether the address of another interface may stand for one of this. Over IPv4 a private one may:
-// a NAT is usual there.
+// Whether an address of another interface may be borrowed. A private IPv4 address may be: a NAT is
+// usual there.
 bool may_lend(const Host& host, const BareLink& bare, const UsableAddress& one) {
     const IpAddress& address = one.address;
     const io::LinkEntry* link = host.snapshot.link(one.interface_index);
@@ -70,7 +70,7 @@ bool may_lend(const Host& host, const BareLink& bare, const UsableAddress& one) 
            !has_default_route(host.snapshot, one.interface_index, address.version);
 }
 
-// The smaller, the better.
+// Lower ranks are preferred.
 unsigned rank_of(const UsableAddress& one, const IpAddress& snapt) {
     return (fits_scope(one.address, snapt) ? 0U : 2U) + (one.deprecated ? 1U : 0U);
 }
@@ -104,7 +104,7 @@ std::optional<IpAddress> new_source(const Host& host, const BareLink& bare, cons
     return is_own && other != nullptr ? std::optional(other->address) : std::nullopt;
 }
 
-// Interfaces by which a SNAPT is reached, with the first of each version.
+// Interfaces with a route to a SNAPT, each with its first SNAPT of each version.
 std::vector<BareLink> ways_to(const NetSnapshot& snapshot,
                               const std::vector<IpAddress>& snapts,
                               const std::vector<UsableAddress>& in_use) {
@@ -174,7 +174,7 @@ AskSource ask_kernel(uint32_t fwmark) {
         if (!addresses) {
             return std::nullopt;
         }
-        // Not usable yet: duplicates are being looked for.
+        // Not usable yet: duplicate address detection is running.
         const bool has_own =
             std::any_of(addresses->begin(), addresses->end(), [&](const io::AddressEntry& entry) {
                 return entry.interface_index == interface_index && entry.scope == 0 &&

@@ -1,4 +1,4 @@
-// The way of a packet that an application sends: flow, class, queue.
+// Packets from applications: flow, class, queue.
 #include "cnapt/node.hpp"
 #include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/reply.hpp"
@@ -17,9 +17,9 @@ using packet::Protocol;
 
 namespace {
 
-// Packets of one wake-up: with more the device's queue could run over meanwhile.
+// Most packets per wake-up: with more, the device's queue could overflow meanwhile.
 constexpr size_t kMostBeforeRest = 12;
-// A shorter rest saves nothing.
+// A shorter pause saves nothing.
 constexpr base::Duration kShortestRest = base::microseconds(100);
 
 bool is_syn(const packet::PacketSummary& summary) {
@@ -66,8 +66,8 @@ uint64_t Node::queued_bytes() const {
     return bytes;
 }
 
-// All packets that came now are held, and so will be those that follow. Nothing needs to be done
-// before the hold of the first one ends.
+// All packets that just came are held, and so will be the next ones. Nothing is due before the hold
+// of the first one ends.
 void Node::rest(TimePoint now) {
     base::Duration least = io::kLongestRest;
     for (const auto& link : links_) {
@@ -108,7 +108,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         const bool is_tcp = summary.tuple.protocol == Protocol::Tcp;
         const bool is_midstream = is_tcp && !is_syn(summary);
         if (journal_ && is_tcp && !is_midstream) {
-            journal_->release(summary.tuple);  // this is another connection
+            journal_->release(summary.tuple);  // this is a new connection
         }
         if (summary.is_icmp_error || !summary.is_first_fragment ||
             (is_midstream && !former_snapt(summary.tuple))) {
@@ -161,7 +161,7 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
     flow->details = node_flow.get();
     NodeFlow& kept = *node_flow.release();  // end_flow deletes it
     look_up(kept);
-    // A ping is not held up: what sends it is for display first of all.
+    // Pings are not held: people read their round-trip times.
     const bool may_wait =
         summary.tuple.protocol == Protocol::Tcp || summary.tuple.protocol == Protocol::Udp;
     if (may_wait && ruleset_->needs_process(facts_of(kept))) {
@@ -196,7 +196,7 @@ void Node::classify(NodeFlow& node_flow, TimePoint now) {
         bind(node_flow, now);
         return;
     }
-    // A late answer about the process: the class may change, the SNAPT does not.
+    // A late answer about the process may change the class, not the SNAPT.
     if (node_flow.link != nullptr && node_flow.link->session) {
         flow.app = app_tag(*node_flow.link, classification);
         node_flow.link->session->set_mode(flow, classification.mode);
@@ -235,7 +235,7 @@ void Node::refuse(NodeFlow& node_flow, std::string reason, TimePoint now) {
     node_flow.waiting.clear();
 }
 
-// The application notices at once.
+// The application learns it at once.
 void Node::answer_refused(base::ByteView packet) {
     std::array<uint8_t, packet::kMaxReplyBytes> reply{};
     size_t length = packet::write_tcp_reset(packet, reply);
@@ -296,7 +296,7 @@ void Node::change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, T
     }
 }
 
-// Classifies with what is known by now and sends what waited.
+// Classifies with what is known by now and sends the waiting packets.
 void Node::release_waiting(NodeFlow& node_flow, TimePoint now) {
     node_flow.waits_until = base::kNever;
     std::erase(waiting_flows_, &node_flow);
@@ -324,7 +324,7 @@ void Node::on_wait_over() {
     driver_.pump(now);
 }
 
-// Before the table erases it: nobody may hold it any more.
+// Called before the table erases the flow: nobody may hold it any more.
 void Node::end_flow(Flow& flow, TimePoint now) {
     auto* node_flow = flow::details_as<NodeFlow>(flow);
     tun_port_->coalescer().flush();

@@ -4,8 +4,8 @@ namespace continuo::cnapt {
 
 namespace {
 
-// The parts of a version. A key of at most 16 bytes is all that nftables 1.0.6 takes right in a map
-// that is updated: over IPv6 the address that was asked is kept by the peer's alone.
+// Names that depend on the IP version. nftables 1.0.6 handles keys of at most 16 bytes in an
+// updated map: over IPv6 the address that was asked is therefore keyed by the peer's address alone.
 struct Words {
     std::string family;   // "ip"
     std::string suffix;   // of names
@@ -46,9 +46,9 @@ std::string sets_of(const Words& words) {
            kept("set tunnelled" + words.suffix, words.type);
 }
 
-// A flow that is in the tunnel stays there, whoever forges a datagram of it. Else who asks a socket
-// on the wildcard address is noted; one that is connected since has cnapt0's address, and gets its
-// datagrams there.
+// Flows in the tunnel stay there even if a datagram of them is forged. Otherwise the peer of a
+// socket on the wildcard address is noted; a socket connected since then has cnapt0's address,
+// where it gets its datagrams.
 std::string asked_rules(const Words& words, const std::string& own) {
     const std::string note = " update @address" + words.suffix + " { " + words.map_inbound + " : " +
                              words.family + " daddr } update @asked" + words.suffix + " { " +

@@ -1,6 +1,6 @@
-// The nftables text that makes a UDP server of this host answer from the address that was asked. A
-// socket on 0.0.0.0 or :: has no source when it answers, and would be captured as anything that
-// begins here. Pure.
+// The nftables text that makes a UDP server on this host answer from the address that was asked. A
+// socket on 0.0.0.0 or :: has no source when it answers, and would be captured like a new flow of
+// this host. Pure.
 #pragma once
 
 #include "cnapt/routes.hpp"
@@ -10,18 +10,18 @@
 
 namespace continuo::cnapt {
 
-// Entries of each set and map, for each IP version. Beyond, an answer goes through the tunnel as
-// without them, and kAskedFullCounter counts who asked. A choice, not measured.
+// Entries of each set and map, per IP version. Further answers go through the tunnel, as they would
+// without this, and kAskedFullCounter counts the requests. A choice, not measured.
 inline constexpr size_t kMaxAsked = 65536;
-// Since the last datagram either way; as connection tracking keeps UDP that was answered.
+// Time since the last datagram in either direction; as connection tracking keeps answered UDP.
 inline constexpr unsigned kAskedSeconds = 120;
 
 // Named counters of the table.
 inline constexpr std::string_view kAnsweredCounter = "answered";
 inline constexpr std::string_view kAskedFullCounter = "asked_full";
 
-// A transaction that adds to `table`, which is there. It fails on kernels without nft_socket.
-// `own` are cnapt0's addresses.
+// A transaction that adds to `table`, which must exist. It fails on kernels without nft_socket.
+// `own`: cnapt0's addresses.
 std::string build_answers(const CaptureOptions& options,
                           const std::string& table,
                           const std::vector<base::IpAddress>& own);

@@ -97,7 +97,7 @@ base::Result<void> CaptureControl::set_forward_links(const ForwardLinks& links,
     if (!is_active_ || !config_.kill_switch) {
         return {};
     }
-    failure = "cannot tell the kill switch of interfaces";
+    failure = "cannot update the interfaces of the kill switch";
     CTN_TRY(nft_.apply(forward_sets_text(plan_.table, forward_links_)));
     failure.clear();
     return {};
@@ -123,7 +123,7 @@ base::Result<void> CaptureControl::set_groups(const NearLinks& near) const {
             std::any_of(near.links.begin(), near.links.end(),
                         [&](const NearLink& wanted) { return wanted.index == link.index; });
         const uint32_t group = near_group(config_);
-        // An interface in a group of somebody else's is distinguished by that group.
+        // An interface in another program's group is identified by that group.
         if (link.group != (is_near ? 0 : group)) {
             continue;
         }
@@ -146,7 +146,7 @@ base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
     }
     if (config_.ipv6 && has_ipv6_) {
         (void)io::switch_ipv6(config_.device, true);
-        // Else a deprecated one would not be captured (build_device_settings).
+        // Otherwise a deprecated address would not be captured (build_device_settings).
         const auto keeps_own =
             io::read_sysctl("net/ipv6/conf/" + config_.device + "/use_oif_addrs_only");
         const bool is_deprecated = !carries_ipv6_ && keeps_own && *keeps_own == "1";
@@ -213,8 +213,8 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
     auto routes = CTN_TRY(io::RouteClient::open());
     rule_priority_ = CTN_TRY(rule_place(routes));
     CapturePlan plan = build_capture_plan(options(&ruleset));
-    // The first time the guard stands, and connections of a killed run go on as soon as they have
-    // their routes: only then the counters begin.
+    // The guard is set for the first time, and connections of a killed run go on once they have
+    // routes: the counters begin only then.
     const bool is_first = !is_active_;
     if (!is_first) {
         CTN_TRY(replace_table(plan, failure));
@@ -240,18 +240,18 @@ base::Result<void> CaptureControl::replace_table(const CapturePlan& plan, std::s
     return applied;
 }
 
-// Without it all else works.
+// Everything else works without it.
 void CaptureControl::add_answers(const CapturePlan& plan) {
     const auto added = nft_.apply(plan.answers);
     if (!added && !has_warned_of_answers_) {
         has_warned_of_answers_ = true;
         base::log(base::LogLevel::Warning,
-                  "this kernel cannot tell who asks a socket (nft_socket): UDP servers on 0.0.0.0 "
-                  "or :: answer through the tunnel; bind them to an address");
+                  "this kernel lacks nft_socket: UDP servers on 0.0.0.0 or :: answer through the "
+                  "tunnel; bind them to an address");
     }
 }
 
-// Those at the new place first, so that no flow leaves the tunnel in between.
+// Adds the new rules first, so that no flow leaves the tunnel in between.
 base::Result<void> CaptureControl::move_rules(const CapturePlan& plan) {
     auto routes = CTN_TRY(io::RouteClient::open());
     for (const io::RuleEntry& rule : plan.rules) {
@@ -265,7 +265,7 @@ base::Result<void> CaptureControl::move_rules(const CapturePlan& plan) {
     base::log(base::LogLevel::Info,
               plan.first_priority == kUsualRulePriority
                   ? "policy rules are at priority %u again"
-                  : "another program has put rules before those of cnapt, which go before them, to "
+                  : "another program has added rules before those of cnapt, which move to "
                     "priority %u",
               plan.first_priority);
     return {};
@@ -285,7 +285,8 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
     }
     const bool has_new_bypass = bypass_rules(plan) != bypass_rules(plan_);
     for (const io::RuleEntry& rule : plan_.rules) {
-        // The order of bypass rules counts, and a new one goes behind those of its priority.
+        // The order of bypass rules counts, and the kernel puts a new one behind those of its
+        // priority.
         const bool is_there =
             std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
         if (!is_there || (rule.priority == plan.bypass_priority && has_new_bypass)) {
@@ -307,7 +308,7 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
             CTN_TRY(routes.remove_own_routes(route.table));
         }
     }
-    plan_ = std::move(plan);  // already: a second try finds what the first one added
+    plan_ = std::move(plan);  // set already, so that a second try finds what the first one added
     for (const io::RuleEntry& rule : plan_.rules) {
         CTN_TRY(routes.add_rule(rule));
     }
@@ -319,7 +320,7 @@ base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
     if (!is_active_) {
         return {};
     }
-    failure = is_open_ ? "cannot capture new flows" : "cannot leave new flows alone";
+    failure = is_open_ ? "cannot capture new flows" : "cannot stop capturing new flows";
     auto routes = CTN_TRY(io::RouteClient::open());
     for (const io::RuleEntry& rule : plan_.capture_rules) {
         if (is_open_) {
@@ -373,7 +374,7 @@ base::Result<CaptureControl::Extent> CaptureControl::measure() {
     return now;
 }
 
-// What is removed between adding and measuring is missing, too.
+// A part that is removed between adding and measuring is noticed as missing, too.
 base::Result<void> CaptureControl::note_extent() {
     extent_.reset();
     const auto now = measure();
@@ -416,7 +417,7 @@ base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
     }
     failure = "cannot set policy rules";
     if (!extent_ || CTN_TRY(count_policy_rules()) != extent_->policy_rules) {
-        // Their order counts, and begin() adds only what is not there.
+        // Their order counts, and begin() adds only the missing ones.
         auto routes = CTN_TRY(io::RouteClient::open());
         for (const io::RuleEntry& rule : plan_.rules) {
             if (rule.priority == plan_.bypass_priority || rule.priority == plan_.near_priority) {
@@ -427,7 +428,7 @@ base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
     return begin(ruleset, failure);
 }
 
-// IPv6 routes any source, and connection tracking translates to an address that nobody has.
+// IPv6 routes any source, and connection tracking would translate to an address that nobody has.
 void CaptureControl::end_connections() const {
     const auto ended = io::destroy_sockets(ipv6());
     if (!ended && ended.error().code != base::Errc::Unsupported) {
@@ -449,7 +450,7 @@ void CaptureControl::end_connections() const {
 
 void CaptureControl::end() {
     const CapturePlan plan = plan_of_guard();
-    // In one step: nothing of the LAN is marked or translated any more, and the guard stands.
+    // One transaction: traffic of the LAN is no longer marked or translated, and the guard is set.
     static_cast<void>(nft_.apply(plan.guard));
     end_connections();
     const auto rules = remove_rules();

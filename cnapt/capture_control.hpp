@@ -1,7 +1,7 @@
-// CaptureControl: sets cnapt0 up and lets the host's traffic into it, and takes everything away
-// again, also what a killed run left. From the first to the last of it an nftables chain, the
-// guard, keeps packets with cnapt0's addresses off the uplinks, both ways. Blocks for a moment on
-// netlink and nftables: not for the data loop. One thread at a time.
+// CaptureControl: sets cnapt0 up, lets the host's traffic into it, and removes everything again,
+// also the remains of a killed run. Meanwhile the guard, an nftables chain, keeps packets with
+// cnapt0's addresses off the uplinks in both directions. Blocks briefly on netlink and nftables:
+// not for the data loop. One thread at a time.
 #pragma once
 
 #include "classifier/ruleset.hpp"
@@ -19,66 +19,64 @@
 
 namespace continuo::cnapt {
 
-// Group of interfaces that are no uplinks: a number of this instance's own.
+// Group for interfaces that are no uplinks: a number unique to this instance.
 uint32_t near_group(const CaptureConfig& config);
 
 class CaptureControl {
   public:
-    // `sysctl_record`: where a gateway keeps former values of kernel parameters; empty: it changes
+    // `sysctl_record`: where a gateway stores former values of kernel parameters; empty: it changes
     // none.
     explicit CaptureControl(CaptureConfig config, std::string sysctl_record = {})
         : config_(std::move(config)), lan_timeouts_(std::move(sysctl_record)) {}
 
-    // Removes rules and routes of an earlier run, and its nftables table but for the guard, unless
-    // that is a kill switch that goes on. The parts that a run of this configuration has left for a
-    // restart stay, and connections go on in them.
+    // Removes rules and routes of an earlier run, and its nftables table except the guard, unless
+    // that belongs to a kill switch that continues. Parts that a run of the same configuration left
+    // for a restart stay, with their connections.
     base::Result<void> clean_up();
-    // After clean_up(): the device and what belongs to it are of an earlier run.
+    // After clean_up(): the device and its settings come from an earlier run.
     bool has_taken_over() const { return has_taken_over_; }
-    // Addresses and state of the device; nothing is captured yet.
+    // Sets addresses and state of the device; nothing is captured yet.
     base::Result<void> set_up_device(std::string& failure);
-    // Rules, routes, nftables. Idempotent; also after a change of the policy. New flows are
-    // captured if let_in() said so last.
+    // Sets rules, routes, nftables. Idempotent; call it also after a change of the policy. New
+    // flows are captured if let_in() said so last.
     base::Result<void> begin(const classifier::Ruleset& ruleset, std::string& failure);
     // Whether new flows are captured. Those in the tunnel stay there; with the kill switch all do.
     base::Result<void> let_in(bool is_open, std::string& failure);
-    // False if somebody else has removed rules, routes or the table. Cheap: five requests of
-    // netlink while nobody changes nftables.
+    // False if another program has removed rules, routes or the table. Cheap: five netlink requests
+    // while nobody changes nftables.
     base::Result<bool> is_whole();
-    // Puts it back. As begin().
+    // Restores it, like begin().
     base::Result<void> repair(const classifier::Ruleset& ruleset, std::string& failure);
-    // Looks whether the host has IPv6; a change is logged. True: begin() is due. Without IPv4 to
-    // capture nothing changes.
+    // Checks whether the host has IPv6; a change is logged. True: call begin(). Nothing changes if
+    // IPv4 is not captured.
     bool follow_ipv6();
-    // Whether the rules stand where they belong: before those that others gave later without a
-    // priority (rule_place.hpp). False: begin() is due.
+    // Whether the rules are in their place, before rules that others added later without a priority
+    // (rule_place.hpp). False: call begin().
     base::Result<bool> is_in_place();
-    // Back to plain routing; `device` must be gone. Connections that would go on with its addresses
-    // beside the tunnel are ended: IPv6 connections of this host and translated ones of the LAN
-    // sides. (IPv4 packets with a source that is no address of the host are not routed.)
+    // Restores plain routing; `device` must be gone. Ends connections that would otherwise continue
+    // with its addresses outside the tunnel: IPv6 connections of this host and translated ones of
+    // the LAN sides. (IPv4 packets whose source is no address of the host are not routed.)
     void end();
     // Ends this run for a restart, in place of end(): new flows are no longer captured unless there
-    // is the kill switch, all else stays, and the device gets a mark by which the next run knows
-    // it.
+    // is the kill switch; everything else stays, and the device gets a mark that the next run
+    // recognises.
     base::Result<void> leave(std::string& failure);
-    // Part of what begin() sets, from the next time on.
+    // A setting for the next begin().
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
-    // Part of what begin() sets, from the next time on. With the kill switch nothing goes beside
-    // the tunnel for that.
+    // A setting for the next begin(). With the kill switch none of it leaves outside the tunnel.
     void set_plain(PlainPlaces places) { plain_ = std::move(places); }
-    // Part of what begin() sets, from the next time on: public prefixes in the network of an uplink
-    // that stay beside the tunnel.
+    // A setting for the next begin(): public prefixes in the network of an uplink that stay outside
+    // the tunnel.
     void set_on_link(std::vector<base::IpPrefix> near) { on_link_ = std::move(near); }
-    // Whether some SNAPT carries IPv6. While none does, cnapt0's IPv6 address is deprecated, so
-    // that programs try IPv4 first. Takes effect at once; until the first call none does.
+    // Whether a SNAPT carries IPv6. While none does, cnapt0's IPv6 address is deprecated, so that
+    // programs try IPv4 first. Takes effect at once; initially none does.
     base::Result<void> set_carries_ipv6(bool carries_ipv6, std::string& failure);
-    // Puts the interfaces into their group, and others back. The next begin() uses the new set of
-    // near links. When it fails no link is near: the tunnel takes more, and begin() may go on.
+    // Moves these interfaces into the group, and others out. The next begin() uses the new set of
+    // near links. On failure no link is near: the tunnel takes more, and begin() may proceed.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
-    // With the kill switch: what is known of the host's interfaces. Takes effect at once, and with
-    // each begin().
+    // With the kill switch: the host's interfaces. Takes effect at once, and with each begin().
     base::Result<void> set_forward_links(const ForwardLinks& links, std::string& failure);
-    // Names go through the tunnel: systemd-resolved does not ask name servers by these interfaces.
+    // Names go through the tunnel: systemd-resolved does not ask name servers on these interfaces.
     // Takes effect at once, and ends with this process.
     base::Result<void> set_resolver_links(const std::vector<std::string>& links,
                                           std::string& failure);
@@ -88,7 +86,7 @@ class CaptureControl {
     base::IpAddress ipv6() const { return default_node_ipv6(); }
 
   private:
-    // How much of ours is in the kernel.
+    // Number of our objects in the kernel.
     struct Extent {
         size_t table_rules = 0;
         size_t policy_rules = 0;
@@ -97,7 +95,7 @@ class CaptureControl {
     };
 
     CaptureOptions options(const classifier::Ruleset* ruleset) const;
-    // Without rules and routes; the guard is for both versions, whatever is captured.
+    // Excludes rules and routes; the guard covers both versions, whatever is captured.
     CapturePlan plan_of_guard() const;
     base::Result<void> move_rules(const CapturePlan& plan);
     base::Result<void> replace_table(const CapturePlan& plan, std::string& failure);
@@ -135,7 +133,7 @@ class CaptureControl {
     bool is_open_ = true;
     bool has_warned_of_answers_ = false;
     std::optional<Extent> extent_;  // after the last change by this object
-    uint32_t generation_ = 0;       // of all of nftables, when its rules were last counted
+    uint32_t generation_ = 0;       // of all nftables rules, when ours were last counted
 };
 
 }  // namespace continuo::cnapt

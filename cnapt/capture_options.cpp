@@ -1,5 +1,4 @@
-// CaptureControl: the options of the plan, from the configuration, the policy and what was learned
-// since.
+// CaptureControl: options of the plan, from the configuration, the policy and the current state.
 #include "cnapt/capture_control.hpp"
 #include "common/base/log.hpp"
 #include "common/io/process_lookup.hpp"
@@ -47,7 +46,7 @@ std::vector<std::optional<io::NumberRange>> users_of(const classifier::RuleMatch
     return users;
 }
 
-// Every combination of what the rule lists becomes one match.
+// Each combination of the rule's lists becomes one match.
 void expand(const classifier::BypassStep& step, uint32_t fwmark, std::vector<BypassMatch>& to) {
     const classifier::RuleMatch& match = *step.match;
     if (!match.cgroups.empty()) {
@@ -83,7 +82,7 @@ void expand(const classifier::BypassStep& step, uint32_t fwmark, std::vector<Byp
     }
 }
 
-// The resolvers come before, and prefixes after what the policy says.
+// Resolvers come before the policy's entries, prefixes after them.
 void add_plain(const PlainPlaces& places, std::vector<BypassMatch>& to) {
     constexpr io::NumberRange kDns{53, 53};
     std::vector<BypassMatch> first;

@@ -1,6 +1,6 @@
-// The part of the capture that stays in the kernel while cnapt restarts. The device carries a mark
-// as its alias (`ip -d link show cnapt0`), so that the mark cannot outlive it. The next run of the
-// same configuration finds it and keeps device, routes, rules and table until begin() replaces
+// CaptureControl: parts that stay in the kernel while cnapt restarts. The device carries a mark as
+// its alias (`ip -d link show cnapt0`), so that the mark goes with it. The next run of the same
+// configuration finds the mark and keeps device, routes, rules and table until begin() replaces
 // them.
 #include "cnapt/capture_control.hpp"
 #include "cnapt/source_routes.hpp"
@@ -15,7 +15,7 @@ namespace continuo::cnapt {
 namespace {
 
 constexpr std::string_view kMarkStart = "cnapt restarts, ";
-// The number is that of the layout of rules and routes: a version with another cannot take over.
+// Version of the layout of rules and routes: one with another number cannot take over.
 constexpr std::string_view kLayout = "layout 3, ";
 
 template <typename T>
@@ -39,8 +39,8 @@ uint64_t digest(std::string_view text) {  // FNV-1a
     return hash;
 }
 
-// Start of the marks of this cnapt, whatever its other settings: each has a routing table of its
-// own.
+// Prefix of the marks of this cnapt, whatever its other settings: each cnapt has its own routing
+// table.
 std::string mark_start(const CaptureConfig& config) {
     std::string start(kMarkStart);
     start += "table ";
@@ -49,8 +49,8 @@ std::string mark_start(const CaptureConfig& config) {
     return start;
 }
 
-// The mark names the settings that a restart may not change. The policy is not among them: begin()
-// replaces its rules.
+// The mark covers the settings that a restart must not change. The policy is not among them:
+// begin() replaces its rules.
 std::string mark_of(const CaptureConfig& config) {
     const std::string text = config.device + ";" + std::to_string(config.routing_table) + ";" +
                              std::to_string(config.fwmark) + ";" + (config.ipv4 ? "4" : "") +
@@ -95,8 +95,8 @@ base::Result<void> CaptureControl::take_over() {
     return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};
 }
 
-// Takes over the rules of the run before, wherever they stand. Rules of a captive portal are
-// removed: this run knows of no portal. Capture rules are left to let_in().
+// Takes over the rules of the previous run, wherever they are. Rules of a captive portal are
+// removed: this run knows no portal. let_in() handles the capture rules.
 base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
     std::vector<io::RuleEntry> ours;
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {

@@ -9,7 +9,7 @@ using base::IpPrefix;
 
 namespace {
 
-// With the kill switch: ForwardLinks, as sets.
+// The sets of ForwardLinks, for the kill switch.
 constexpr const char* kUplinkSet = "uplinks";
 constexpr const char* kBridgeSet = "bridges";
 
@@ -38,7 +38,7 @@ std::string quoted_names(const std::vector<std::string>& names) {
     return text;
 }
 
-// Pairs of the same interface twice: in by it and out by it.
+// Pairs of the same interface with itself: in and out.
 std::string quoted_pairs(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) {
@@ -47,8 +47,8 @@ std::string quoted_pairs(const std::vector<std::string>& names) {
     return text;
 }
 
-// Packets of a tunnel that is to carry them again. Other programs' connections to there begin anew,
-// beside.
+// Packets to the other end of a tunnel that carries this one. Other programs' connections to there
+// start anew, outside.
 std::string fed_back_rules(const CaptureOptions& options, const std::string& device) {
     std::string text;
     for (const IpPrefix& prefix : options.carriers) {
@@ -61,8 +61,8 @@ std::string fed_back_rules(const CaptureOptions& options, const std::string& dev
     return text;
 }
 
-// Chains that refuse packets that were routed into the tunnel and must not enter it, for instance
-// multicast from a gateway's LAN.
+// Chains that drop packets routed into the tunnel that must not enter it, such as multicast from a
+// gateway's LAN.
 std::string refuse_chains(const CaptureOptions& options, const std::string& device) {
     return "  chain refuse {\n"
            "    meta mark " +
@@ -86,9 +86,9 @@ std::string refuse_chains(const CaptureOptions& options, const std::string& devi
            "  }\n";
 }
 
-// Packets whose header a program has written were routed without their source. A new mark makes the
-// kernel look again, with it: what has cnapt0's address goes into the tunnel, or what has another
-// goes beside it. The second not with a kill switch, whose chain knows the first route only.
+// Packets with a header written by the program were routed without their source. A new mark makes
+// the kernel route them again, with it: those with cnapt0's address go into the tunnel, others
+// outside. The latter not with a kill switch, whose chain knows only the first route.
 std::string written_header_chain(const CaptureOptions& options,
                                  const std::string& device,
                                  const std::vector<IpAddress>& own) {
@@ -120,8 +120,8 @@ std::string leak_chain(const std::string& device, const std::vector<IpAddress>& 
     return text + "  }\n";
 }
 
-// The addresses are the same on every node, so that a neighbour knows them. Before connection
-// tracking, so that replies to a gateway's clients are distinguished by the device on which they
+// The addresses are the same on every node, so a neighbour knows them. Placed before connection
+// tracking, so that replies to a gateway's clients are recognised by the device on which they
 // arrive.
 std::string arrival_chain(const std::string& device, const std::vector<IpAddress>& own) {
     std::string text = "  chain arrival {\n"
@@ -133,7 +133,7 @@ std::string arrival_chain(const std::string& device, const std::vector<IpAddress
     return text + "  }\n";
 }
 
-// A flow of the LAN is marked when it begins, either way, so that it stays where it began.
+// A flow of the LAN is marked when it begins, either way, so that it stays on its route.
 std::string gateway_chains(const CaptureOptions& options,
                            const std::string& device,
                            const std::vector<IpAddress>& own) {
@@ -177,9 +177,9 @@ std::string set_text(const char* name, const char* type, const std::string& elem
            (elements.empty() ? "" : "elements = { " + elements + " } ") + "}\n";
 }
 
-// Forwarded packets leave by the tunnel, or answer. What came in by an uplink goes to any interface
-// that is none, such as a published port of a container; ports of one bridge reach each other. An
-// interface that nobody has judged yet is neither.
+// Forwarded packets leave by the tunnel, or are answers. Packets from an uplink may go to any
+// interface that is none, such as a published port of a container; ports of one bridge may reach
+// each other. An interface that is not judged yet counts as neither.
 std::string forward_chain(const CaptureOptions& options, const std::string& device) {
     const ForwardLinks& links = options.forward_links;
     return set_text(kUplinkSet, "ifname", quoted_names(links.uplinks)) +
@@ -224,7 +224,7 @@ std::string kill_switch_chains(const CaptureOptions& options, const std::string&
     return text + forward_chain(options, device);
 }
 
-// Adding first makes the removal of a former table succeed when there is none.
+// Adding the table first makes its removal succeed even if there is none.
 std::string begin_table(const std::string& table) {
     return "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
 }
@@ -261,8 +261,8 @@ std::string forward_sets_text(const std::string& table, const ForwardLinks& link
     return text;
 }
 
-// While names go through the tunnel resolved also asks the servers of other links that have the
-// same domains ("~."), each by its link. Refused, it takes the other answer at once.
+// While names go through the tunnel, resolved also asks the servers of other links with the same
+// domains ("~."), each on its link. If these are refused, it takes the other answer at once.
 std::string resolver_table_text(const std::string& table,
                                 uint32_t user,
                                 const std::vector<std::string>& links) {

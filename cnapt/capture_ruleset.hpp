@@ -1,4 +1,4 @@
-// The nftables text of what captures the node's traffic (routes.hpp). Pure.
+// The nftables text for capturing the node's traffic (routes.hpp). Pure.
 #pragma once
 
 #include "cnapt/routes.hpp"
@@ -8,26 +8,25 @@
 
 namespace continuo::cnapt {
 
-// The chain that lets new flows of the LAN sides into the tunnel; empty while they go plain.
+// The chain that lets new flows of the LAN sides into the tunnel; empty while they bypass it.
 inline constexpr std::string_view kLanBeginsChain = "lan_begins";
 
-// The mark of connections of the LAN sides that began in the tunnel, and of packets that belong
-// there.
+// Mark of LAN-side connections that began in the tunnel, and of packets that belong there.
 uint32_t gateway_mark(const CaptureOptions& options);
-// The mark of connections that stay beside the tunnel.
+// Mark of connections that stay outside the tunnel.
 uint32_t plain_mark(const CaptureOptions& options);
 
-// The rules of kLanBeginsChain, a line each behind `prefix`.
+// The rules of kLanBeginsChain, one per line, each after `prefix`.
 std::string lan_begins_rules(const CaptureOptions& options, const std::string& prefix);
-// Transaction that tells the table of the kill switch which interfaces there are.
+// Transaction that updates the interface sets of the kill switch's table.
 std::string forward_sets_text(const std::string& table, const ForwardLinks& links);
 
-// Makes a table of its own (io::OwnedTable, so that it goes with the process): what `user`
-// (systemd-resolved's) asks name servers by `links` is refused.
+// Creates a separate table (io::OwnedTable, so that it ends with the process): questions of `user`
+// (systemd-resolved's) to name servers on `links` are refused.
 std::string
 resolver_table_text(const std::string& table, uint32_t user, const std::vector<std::string>& links);
 
-// Transactions that replace `table`; `own` are cnapt0's addresses. As CapturePlan says.
+// Transactions that replace `table`; `own`: cnapt0's addresses. As in CapturePlan.
 std::string build_guard(const std::string& device,
                         const std::string& table,
                         const std::vector<base::IpAddress>& own);

@@ -10,14 +10,14 @@ namespace continuo::cnapt {
 namespace {
 
 constexpr size_t kMaxSteps = 4;  // one is under way at most
-// Changes come in groups, and on some hosts without end.
+// Changes come in groups, and on some hosts all the time.
 constexpr base::Duration kLookDelay = base::milliseconds(10);
-// Two programs that replace each other's rules would never stop: so many repairs at once, then one
-// a tick.
+// Two programs that replace each other's rules would never stop: this many repairs at once, then
+// one per tick.
 constexpr unsigned kMaxQuickRepairs = 8;
 constexpr base::Duration kQuietAfter = base::seconds(10);
 
-// Equal to nothing that is wished for, so that the next tick tries again; no link counts.
+// Differs from every wish, so that the next tick tries again; no link counts.
 NearLinks near_unknown() {
     NearLinks near;
     near.links.push_back({0, 0});
@@ -127,7 +127,7 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     } else {
         near_failure_.clear();
     }
-    // Where table or device are gone these fail, and begin() makes them anew.
+    // If the table or device is gone these fail, and begin() creates them anew.
     const bool has_links = (done_ && done_->forward_links == wish.forward_links) ||
                            control_.set_forward_links(wish.forward_links, failure).has_value();
     if (!done_ || done_->resolver_links != wish.resolver_links) {
@@ -154,12 +154,12 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     if (is_let_in && has_links && has_address && !has_new_rules) {
         return {};
     }
-    // Also puts back what somebody else has flushed.
+    // Also restores what other programs have flushed.
     return control_.begin(*wish.ruleset, failure);
 }
 
-// One step at a time, towards what is wished for when it begins. Nothing is done before the first
-// time that flows are let in.
+// Runs one step at a time, towards the wish at its beginning. Nothing runs before flows are let in
+// for the first time.
 void CaptureSwitch::follow() {
     const bool is_due = done_ ? *done_ != wish_ : wish_.is_open;
     if (!is_due || is_busy_ || worker_ == nullptr || wish_.ruleset == nullptr) {
@@ -215,7 +215,7 @@ void CaptureSwitch::look_soon() {
     }
 }
 
-// The same failure comes with each tick.
+// The same failure recurs with each tick.
 void CaptureSwitch::log_failure(const std::string& what, const base::Error& error) {
     std::string text = what + ": " + daemon::describe(error);
     if (text != last_failure_) {
@@ -239,11 +239,13 @@ void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::str
     }
     last_failure_.clear();
     if (quick_repairs_ <= kMaxQuickRepairs) {
-        base::log(base::LogLevel::Warning,
-                  "policy rules, routes or nftables rules were removed by somebody else; put back");
+        base::log(
+            base::LogLevel::Warning,
+            "policy rules, routes or nftables rules were removed by another program; restored");
     }
     if (quick_repairs_ == kMaxQuickRepairs) {
-        base::log(base::LogLevel::Warning, "it happens again and again; looking once a second now");
+        base::log(base::LogLevel::Warning,
+                  "this keeps happening; restored at most once a second now");
     }
 }
 

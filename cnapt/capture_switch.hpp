@@ -1,5 +1,5 @@
-// CaptureSwitch: CaptureControl for a running daemon: what touches netlink and nftables runs on a
-// helper thread, in order, and a step that fails is tried again. Belongs to the data loop.
+// CaptureSwitch: CaptureControl for a running daemon. Netlink and nftables are used on a helper
+// thread, in order, and a step that fails is tried again. Belongs to the data loop.
 #pragma once
 
 #include "cnapt/capture_control.hpp"
@@ -26,16 +26,16 @@ class CaptureSwitch {
     CaptureSwitch& operator=(const CaptureSwitch&) = delete;
     ~CaptureSwitch() = default;
 
-    // At start, before anything else: these block.
+    // At the start, before anything else: these block.
     base::Result<void> clean_up() { return control_.clean_up(); }
     base::Result<void> set_up_device(std::string& failure);
     base::Result<void> begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
                                      std::string& failure);
 
-    // The wanted state: which rules decide, and whether new flows are captured. Takes effect soon.
+    // The wanted state: the policy rules, and whether new flows are captured. Takes effect soon.
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_open(bool is_open);
-    // Only while there are rules at all: traffic is captured, or was.
+    // Only while there are rules: traffic is captured, or was.
     void set_portal(std::optional<PortalBypass> portal);
     // `on_link`: prefixes in the networks of uplinks that are near.
     void set_near(NearLinks near, std::vector<base::IpPrefix> on_link);
@@ -46,16 +46,17 @@ class CaptureSwitch {
     void set_carries_ipv6(bool carries_ipv6);
     // Takes effect also while nothing is captured.
     void set_sources(SourcePlan plan) { sources_.set(std::move(plan)); }
+    size_t sources_left_out() const { return sources_.left_out(); }
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
-    // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
-    // sooner, when the kernel reports a change.
+    // Tries failed steps again. Checks for parts that other programs have removed; this also
+    // happens, sooner, when the kernel reports a change.
     void on_tick();
-    // Waits for the step in progress; then back to plain routing.
+    // Waits for the step in progress, then restores plain routing.
     void end();
-    // Waits likewise; what is in the tunnel stays there for the next run, and what begins until
-    // then goes plain, but for the kill switch. While the device is there, which must stay. False:
-    // it could not be, which is logged; end() is due.
+    // Waits likewise. Flows in the tunnel stay there for the next run; new ones bypass it until
+    // then, unless there is the kill switch. The device must exist and must stay. False: it failed,
+    // which is logged; call end().
     bool leave();
     bool has_taken_over() const { return control_.has_taken_over(); }
 
@@ -83,7 +84,8 @@ class CaptureSwitch {
     void count_repair();
     void on_repaired(const base::Result<void>& result, const std::string& failure);
     void log_failure(const std::string& what, const base::Error& error);
-    // Sets `wish` in the kernel. A part that fails without harm to the rest is taken out of `wish`.
+    // Applies `wish` to the kernel. A part that fails without harm to the rest is removed from
+    // `wish`.
     base::Result<void> apply(Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
@@ -95,7 +97,7 @@ class CaptureSwitch {
     std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     std::unique_ptr<io::WorkerThread> worker_;
     Wish wish_;
-    std::optional<Wish> done_;  // what is in force; without a ruleset: nobody knows which rules
+    std::optional<Wish> done_;  // the state in force; without a ruleset: the rules are unknown
     bool is_busy_ = false;
     bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;

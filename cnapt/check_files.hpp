@@ -1,5 +1,5 @@
-// `cnapt check`: what check_node_text() finds, and what the files of this host say: the key file,
-// who may read what, IPv6.
+// `cnapt check`: the results of check_node_text(), and of the files of this host: the key file,
+// file permissions, IPv6.
 #pragma once
 
 #include "common/config/diagnostic.hpp"
@@ -11,11 +11,11 @@
 
 namespace continuo::cnapt {
 
-// `file`: where `text` was read.
+// `file`: path of `text`.
 std::vector<config::Diagnostic> check_node_file(std::string_view text, const std::string& file);
 
-// The policy file that the configuration names, if `run` would read it; nothing when it would take
-// the built-in policy, or when the configuration cannot be read.
+// The policy file that the configuration names, if `run` would read it; nothing if it would use the
+// built-in policy or the configuration cannot be read.
 std::optional<std::string> policy_file_of(const std::string& config);
 
 }  // namespace continuo::cnapt

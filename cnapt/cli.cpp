@@ -8,6 +8,7 @@
 #include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
+#include "cnapt/top_command.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/report/flow_list.hpp"
@@ -42,7 +43,7 @@ CommandOutput run_daemon_command(const ParsedCommand& command) {
     return daemon::run_command("cnapt", [&] { return run_daemon(options); });
 }
 
-// Without arguments: what `run` would read.
+// The file that `run` without arguments would read.
 CommandOutput check_command(const ParsedCommand& command) {
     std::vector<std::string> files = command.arguments;
     if (files.empty()) {
@@ -56,7 +57,7 @@ CommandOutput check_command(const ParsedCommand& command) {
     return daemon::check_command(files, command, check_node_file);
 }
 
-// The MTU, with a question mark while nothing of that size has come through; none over TCP.
+// The MTU, with a question mark while nothing of that size has come through; empty over TCP.
 std::string mtu_cell(const JsonValue& path) {
     if (path.text("transport") == "tcp") {
         return std::string(report::kUnknown);
@@ -90,8 +91,7 @@ std::string sessions_table(const JsonValue& sessions, bool is_terminal, size_t c
     return table.rows() == 0 ? "no session\n" : table.render(is_terminal, columns);
 }
 
-// The state of the MTU search. Its words for people differ from the JSON's, which are those of RFC
-// 8899.
+// The state of the MTU search, in plain words; the JSON has those of RFC 8899.
 std::string mtu_state_cell(const JsonValue& path) {
     const std::string state = path.text("mtu_state");
     if (path.text("transport") == "tcp") {
@@ -113,12 +113,12 @@ std::string handovers_text(const JsonValue& handovers) {
     return text + "\n";
 }
 
-// Where it is said how names are looked up.
+// Adds how names are looked up.
 std::string names_text(const JsonValue& dns) {
     const std::string state = dns.text("state");
     if (state == "beside") {
         return "names      " + report::list_cell(dns["bypassed"]) +
-               " asked beside the tunnel: silent through it ([dns] servers mends that)\n";
+               " asked beside the tunnel: silent through it (set [dns] servers)\n";
     }
     if (state == "unreachable") {
         return "names      " + report::list_cell(dns["unreachable"]) +
@@ -138,20 +138,35 @@ std::string names_text(const JsonValue& dns) {
     return text + (state == "tunnel" ? "through the tunnel\n" : "as without cnapt\n");
 }
 
-// Where there are more routes than are followed.
+// Where there are more than are followed: the gravest alone.
 std::string routes_text(const JsonValue& routes) {
-    if (routes["unseen"].unsigned_integer().value_or(0) > 0) {
-        return "routes     " + report::cell(routes["unseen"]) +
-               " default routes or routes to SNAPTs are not seen: too many in the main table\n";
+    const auto count = [&](std::string_view name) {
+        return routes[name].unsigned_integer().value_or(0);
+    };
+    const auto line = [&](std::string_view name, const std::string& said) {
+        return "routes     " + report::cell(routes[name]) + " " + said + "\n";
+    };
+    if (count("unseen") > 0) {
+        return line("unseen",
+                    "default routes or routes to SNAPTs are not seen: too many in the main table");
     }
-    if (routes["left_out"].unsigned_integer().value_or(0) > 0) {
-        return "routes     " + report::cell(routes["left_out"]) +
-               " of the main table decide nothing here: nothing to do\n";
+    if (count("sources_left_out") > 0) {
+        return line("sources_left_out",
+                    "of uplinks are too many: a strict reverse path filter drops what comes by "
+                    "them (cnapt doctor)");
+    }
+    if (count("unwatched") > 0) {
+        return line("unwatched",
+                    "addresses of SNAPTs or name servers are too many: routes to them may not be "
+                    "seen");
+    }
+    if (count("left_out") > 0) {
+        return line("left_out", "of the main table are ignored, since they do not matter here");
     }
     return {};
 }
 
-// The user who types, also through sudo.
+// The user who typed the command, also through sudo.
 std::string portal_request(const ParsedCommand& command) {
     const char* const by_sudo = std::getenv("SUDO_UID");
     uint32_t user = getuid();
@@ -179,13 +194,13 @@ std::string portal_text(const JsonValue& answer) {
            " s, or until it lets through. All else stays in the tunnel.\n";
 }
 
-// At once: the command goes on for seconds.
+// Flushed at once: the command runs for seconds.
 void print_line(const std::string& line) {
     std::fputs(report::safe_output(line).c_str(), stdout);
     std::fflush(stdout);
 }
 
-// Remains of a helper that was killed.
+// Restores what a killed helper left.
 CommandOutput restore_command(const ParsedCommand& command) {
     const std::string path(kResolvConf);
     const auto places = command.has("--state") ? kept_places_in(command.value_or("--state", ""))
@@ -230,11 +245,12 @@ std::vector<report::CommandSpec> commands() {
                OptionValue::None,
                false,
                {},
-               "put back what a helper that was killed has left"},
+               "restore resolv.conf after a helper was killed"},
               state_option()},
              "for service managers: changes /etc/resolv.conf"},
             daemon::status_spec(),
             daemon::shown_as_table(report::flows_spec("--process")),
+            top_spec(),
             daemon::shown_as_table(
                 {"paths", "", 0, 0, {}, "each uplink towards each SNAPT: state, delay, rate"}),
             daemon::shown_as_table(
@@ -242,7 +258,7 @@ std::vector<report::CommandSpec> commands() {
             ping_spec(),
             {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
             daemon::usage_spec(),
-            {"reload", "", 0, 0, {}, "take over changes of configuration and policy"},
+            {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
             daemon::check_spec({config_option(), policy_option()})};
 }
@@ -282,6 +298,9 @@ CommandOutput ask_command(const report::DaemonAccess& access,
     }
     if (command.name == "flows") {
         return report::flows_command(access, command, false, is_terminal, columns);
+    }
+    if (command.name == "top") {
+        return top_command(access, command, is_terminal, columns);
     }
     daemon::AskTexts texts;
     texts.columns = columns;
@@ -407,7 +426,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
            snapt_errors_text(snapts, columns);
 }
 
-// A command's process has one thread: the C library's time zone may be set.
+// The process of a command has one thread: the C library's time zone may be set.
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
     constexpr int64_t kMicroseconds = 1'000'000;
     for (const char* format : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {

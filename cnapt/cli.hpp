@@ -1,4 +1,4 @@
-// The program cnapt: its command line, and what its commands print. docs/OPERATIONS.md.
+// The program cnapt: its command line and the output of its commands. docs/OPERATIONS.md.
 #pragma once
 
 #include "common/report/daemon_client.hpp"
@@ -19,13 +19,13 @@ const report::ProgramSpec& program_spec();
 // Runs one command and gives the exit code. `arguments` without the program's name.
 int run_program(std::span<const char* const> arguments);
 
-// The commands that ask the daemon; an empty answer for a command that does not.
+// The request to the daemon for each command; empty for commands that ask nothing.
 report::CommandOutput ask_command(const report::DaemonAccess& access,
                                   const report::ParsedCommand& command,
                                   bool is_terminal,
                                   size_t columns = report::kAnyWidth);
 
-// Text for people from the daemon's JSON, for a screen of so many columns.
+// Text for people from the daemon's JSON, for a screen of `columns` columns.
 std::string
 status_text(const report::JsonValue& status, bool is_terminal, size_t columns = report::kAnyWidth);
 std::string

@@ -39,7 +39,7 @@ std::string address_of(const SnaptLink& link) {
     return link.address().port != 0 ? link.address().to_string() : link.configured;
 }
 
-// Direction up, as the SNAPT last reported it.
+// Direction up, from the SNAPT's latest reports.
 void write_reported(JsonWriter& json, const session::Path* path) {
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
     json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
@@ -47,8 +47,8 @@ void write_reported(JsonWriter& json, const session::Path* path) {
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
 
-// Writes the rates of the last seconds. `up_bytes` and `down_bytes` are the counts that `rates` was
-// given.
+// Writes the rates of the last seconds. `up_bytes` and `down_bytes` are the counts given to
+// `rates`.
 void write_rates(JsonWriter& json,
                  const dataplane::RecentRates& rates,
                  uint64_t up_bytes,
@@ -131,7 +131,7 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
     json.end_array();
 }
 
-// Silence is over when something came, which nobody tells.
+// A silence ends when something is heard, which is not reported.
 void write_path_failure(JsonWriter& json, Failure failure, const session::Path* path) {
     const bool works = path != nullptr && path->state == PathState::Usable;
     failure.is_current = failure.is_current && (!works || failure.kind == FailureKind::Portal);
@@ -202,7 +202,7 @@ void write_path(JsonWriter& json,
     json.end_object();
 }
 
-// Each uplink with each SNAPT that has an address of its IP version; and TCP where that is in use.
+// Each uplink with each SNAPT that has an address of its IP version; and TCP where it is in use.
 void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details) {
     json.begin_array();
     for (const auto& link : node.links()) {
@@ -247,11 +247,13 @@ void write_handovers(JsonWriter& json, const Node& node) {
     json.end_object();
 }
 
-void write_routes(JsonWriter& json, const io::NetMonitor& monitor) {
+void write_routes(JsonWriter& json, const io::NetMonitor& monitor, const DaemonInfo& info) {
     json.begin_object();
     json.field("followed", monitor.snapshot().routes.size());
     json.field("left_out", monitor.routes_left_out());
     json.field("unseen", monitor.unseen_routes());
+    json.field("unwatched", monitor.unwatched());
+    json.field("sources_left_out", info.sources_left_out);
     json.field("lists", monitor.counters().route_lists);
     json.field("overruns", monitor.counters().overruns);
     json.end_object();
@@ -298,7 +300,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("flows_gave_way", node.flows().gave_way());
     dataplane::write_kept_memory(json, node.kept_memory());
     json.key("routes");
-    write_routes(json, node.monitor());
+    write_routes(json, node.monitor(), info);
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
@@ -314,7 +316,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     return json.take();
 }
 
-std::string flows_json(Node& node, const DaemonInfo& info) {
+std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
         const auto* node_flow = flow::details_as<const NodeFlow>(flow);
         if (node_flow == nullptr) {
@@ -328,7 +330,7 @@ std::string flows_json(Node& node, const DaemonInfo& info) {
             figures.snapt = node_flow->link->name;
         }
     };
-    return dataplane::flows_json(node.flows(), info.now, complete);
+    return dataplane::flows_json(node.flows(), info.now, after, complete);
 }
 
 std::string_view name_of(control::ProtectionKind kind) {
@@ -412,12 +414,12 @@ std::string_view tunnel_state(const Node& node, bool is_capturing) {
     return !is_capturing ? "new_flows_plain" : is_any_up ? "all" : "blocked";
 }
 
-std::string answer(Node& node, const DaemonInfo& info, std::string_view command) {
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command, size_t after) {
     if (command == "status") {
         return status_json(node, info);
     }
     if (command == "flows") {
-        return flows_json(node, info);
+        return flows_json(node, info, after);
     }
     if (command == "snapts") {
         return snapts_json(node, info.now);

@@ -10,7 +10,7 @@
 
 namespace continuo::cnapt {
 
-// State of the daemon that its Node does not have.
+// Daemon state that the Node does not have.
 struct DaemonInfo {
     std::string version;
     std::string node;  // name
@@ -18,6 +18,7 @@ struct DaemonInfo {
     base::TimePoint started_at{};
     base::TimePoint now{};
     uint64_t slow_iterations = 0;  // of the data loop
+    size_t sources_left_out = 0;   // SourcePlan::left_out
     bool is_capturing = false;     // new flows are let into the tunnel
     bool is_kill_switch = false;
     bool captures_ipv4 = true;  // as configured
@@ -34,7 +35,8 @@ std::string_view daemon_state(const Node& node, bool is_capturing);
 // cnapt were not there; "blocked": they wait for a SNAPT.
 std::string_view tunnel_state(const Node& node, bool is_capturing);
 
-// `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.
-std::string answer(Node& node, const DaemonInfo& info, std::string_view command);
+// `command` is status, paths, snapts or flows, of which one page is given: that behind place
+// `after` (dataplane::flows_json). Whatever else gives {"error":"…"}.
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command, size_t after = 0);
 
 }  // namespace continuo::cnapt

@@ -1,9 +1,8 @@
-// ConnectRace: TCP connections to one SNAPT by several ways (Happy Eyeballs, RFC 8305): the next
-// begins kAttemptDelay after the one before began or connected, or as soon as all before have
-// failed. What stands on the way may take a connection and say nothing, so one that connects has
-// not won (RFC 8305 section 5 counts a handshake on top of TCP, too): its owner ends the race, by
-// destroying it, or says fail(). Belongs to the thread of its loop; may be destroyed in its own
-// calls back.
+// ConnectRace: TCP connections to one SNAPT by several ways (Happy Eyeballs, RFC 8305). The next
+// attempt starts kAttemptDelay after the previous one started or connected, or as soon as all have
+// failed. A middlebox may accept a connection and say nothing, so connecting does not win (RFC 8305
+// section 5 also counts a handshake on top of TCP): the owner ends the race by destroying it, or
+// calls fail(). Belongs to the thread of its loop; may be destroyed in its own callbacks.
 #pragma once
 
 #include "cnapt/tcp_connect.hpp"
@@ -18,7 +17,7 @@ namespace continuo::cnapt {
 
 // RFC 8305 section 8: Connection Attempt Delay.
 inline constexpr base::Duration kAttemptDelay = base::milliseconds(250);
-// Ways beyond these are left out.
+// Further ways are left out.
 inline constexpr size_t kMaxConnectWays = 8;
 
 struct ConnectWay {
@@ -29,13 +28,13 @@ struct ConnectWay {
 class ConnectRace {
   public:
     struct Events {
-        // `number`: of the way, for fail().
+        // `number`: index of the way, for fail().
         std::function<void(io::UniqueFd fd, size_t number, const ConnectWay& way)> on_connected;
-        // All ways have failed; `sys_errno` is why the first one did, 0: it had connected.
+        // All ways have failed; `sys_errno` is the error of the first one, 0: it had connected.
         std::function<void(int sys_errno)> on_failed;
     };
 
-    // Begins at once. `timeout`: of each attempt. on_failed is never called from here.
+    // Starts at once. `timeout`: for each attempt. on_failed is never called from here.
     ConnectRace(io::EventLoop& loop,
                 std::vector<ConnectWay> ways,
                 uint32_t fwmark,
@@ -46,8 +45,8 @@ class ConnectRace {
     ~ConnectRace() = default;
 
     const ConnectWay& first() const { return ways_.front(); }
-    const std::vector<ConnectWay>& ways() const { return ways_; }  // that it tries
-    // A way that had connected leads nowhere. May call on_failed.
+    const std::vector<ConnectWay>& ways() const { return ways_; }  // the ways that it tries
+    // A way that had connected leads to no SNAPT. May call on_failed.
     void fail(size_t number);
 
   private:
@@ -64,7 +63,7 @@ class ConnectRace {
     void on_writable(size_t index);
     static void fail(Attempt& attempt, int sys_errno);
     void on_timer();
-    // Begins the next attempt if it is due, and sets the timer; or tells that all have failed.
+    // Starts the next attempt if it is due and sets the timer; or reports that all have failed.
     void go_on();
 
     io::EventLoop& loop_;

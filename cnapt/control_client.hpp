@@ -1,8 +1,8 @@
-// ControlClient: the socket side of control at a node, for one SNAPT. It keeps a control link up
-// for as long as it is started: connects, runs the handshake, and after a loss connects again,
-// continuing the association. Links run on a ControlThread, which several clients share; calls come
-// from the data loop's thread and take effect later; events go to a ControlClientHandler on the
-// data loop. docs/PROTOCOL.md section 4.
+// ControlClient: the socket side of a node's control link to one SNAPT. While started it keeps the
+// link up: connects, runs the handshake, and reconnects after a loss, continuing the association.
+// Links run on a ControlThread, which several clients share. Calls come from the data loop's thread
+// and take effect later; events go to a ControlClientHandler on the data loop. docs/PROTOCOL.md
+// section 4.
 #pragma once
 
 #include "cnapt/tcp_connect.hpp"
@@ -19,16 +19,16 @@
 
 namespace continuo::cnapt {
 
-// From the first failure on, doubling; at once after network_changed().
+// Doubles from the first failure on; starts at once after network_changed().
 inline constexpr base::Duration kMinReconnectDelay = base::milliseconds(200);
 inline constexpr base::Duration kMaxReconnectDelay = base::seconds(10);
-// Interval for a SNAPT that is known from a directory only and never let this node in: it may not
-// know the user.
+// Interval for a SNAPT that is known only from a directory and has never let this node in: it may
+// not know the user.
 inline constexpr base::Duration kMaxFirstConnectDelay = base::seconds(600);
-// Whatever the network and directories do in between: others must not aim nodes at a host.
+// Applies whatever the network and directories do meanwhile: others must not aim nodes at a host.
 inline constexpr base::Duration kHearsayInterval = base::seconds(60);
 inline constexpr base::Duration kConnectTimeout = base::seconds(5);
-// A link that lived so long makes the delay small again.
+// A link that lived this long resets the delay.
 inline constexpr base::Duration kStableLink = base::seconds(10);
 
 // The loop and thread of control links. Must outlive its clients.
@@ -48,12 +48,13 @@ class ControlThread {
 
 // How an attempt to connect, or a link, ended.
 struct LinkEnd : control::LinkClosed {
-    bool is_connected = false;  // TCP was; else sys_errno says why not
+    bool is_connected = false;  // TCP connected; otherwise sys_errno is the reason
     int sys_errno = 0;
-    std::optional<base::Endpoint> remote;  // none: no address to call
-    std::optional<ControlUplink> uplink;   // where it began; none: as the kernel routes
-    // All over which the attempt failed: those of a race that nobody won, else the one above. What
-    // was not tried, or closed because another way had won, is not among them.
+    std::optional<base::Endpoint> remote;  // none: no address to connect to
+    std::optional<ControlUplink> uplink;   // where it started; none: as the kernel routes
+    // The uplinks on which the attempt failed: all that took part in a race that nobody won,
+    // otherwise the one above. Uplinks that were not tried, or closed because another won, are left
+    // out.
     std::vector<ControlUplink> failed_by = {};
 };
 
@@ -65,8 +66,8 @@ class ControlClientHandler {
     ControlClientHandler& operator=(const ControlClientHandler&) = delete;
     virtual ~ControlClientHandler() = default;
 
-    // A handshake succeeded with the SNAPT at `remote`: first, or again (accept.continued says
-    // which). `from`: where the connection began; none: as the kernel routes.
+    // A handshake with the SNAPT at `remote` succeeded; accept.continued tells the first from later
+    // ones. `from`: where the connection started; none: as the kernel routes.
     virtual void on_established(const base::Endpoint& remote,
                                 const std::optional<ControlUplink>& from,
                                 const control::Established& established) = 0;
@@ -80,17 +81,17 @@ class ControlClientHandler {
     virtual void on_usage(const control::UsageReply& reply) = 0;
     virtual void on_session_state(bool known) = 0;
     virtual void on_allowance(const control::Allowance& allowance) = 0;
-    // Outer datagrams came over TCP: to be pulled.
+    // Outer datagrams came over TCP: pull them.
     virtual void on_datagrams(dataplane::DatagramQueue& queue) = 0;
-    // stream() takes datagrams again, after it was rather full.
+    // stream() accepts datagrams again after it was nearly full.
     virtual void on_stream_room() = 0;
-    // Datagrams that stream() took lately may be lost; the stream goes on.
+    // Datagrams that stream() accepted recently may be lost; the stream goes on.
     virtual void on_stream_lost() = 0;
-    // An attempt failed or an established link is gone; the next attempt follows by itself. A link
-    // that was dropped for network_changed() or restart() is not reported: on_established()
-    // follows, or this for the failed attempt.
+    // An attempt failed or an established link was lost; the next attempt starts by itself. A link
+    // dropped for network_changed() or restart() is not reported: on_established() follows, or this
+    // call if that attempt fails.
     virtual void on_closed(const LinkEnd& end) = 0;
-    // One of several ways had connected, and led to no SNAPT; the attempt goes on by the others, or
+    // One of several ways connected but led to no SNAPT. The attempt continues on the others, or
     // on_closed() follows.
     virtual void on_way_failed(const LinkEnd& end) = 0;
 };
@@ -100,8 +101,8 @@ struct ControlClientOptions {
     std::vector<base::Endpoint> addresses;  // tried in turn
     ControlUplinks uplinks;
     uint32_t fwmark = 0;  // SO_MARK; 0: none
-    // Until it lets this node in, attempts get as far apart as kMaxFirstConnectDelay. An address
-    // where it did not let this node in is called every kHearsayInterval at most.
+    // Until the SNAPT lets this node in, intervals grow up to kMaxFirstConnectDelay. An address at
+    // which it did not is tried every kHearsayInterval at most.
     bool is_hearsay = false;
 };
 
@@ -114,35 +115,35 @@ class ControlClient {
     // As stop().
     ~ControlClient();
 
-    // Begins to connect. Errors: InvalidState (started before), System.
+    // Starts connecting. Errors: InvalidState (already started), System.
     base::Result<void> start(ControlClientOptions options);
-    // Says CLOSE (shutdown), as far as the socket takes it at once. The handler is not called any
-    // more.
+    // Sends CLOSE (shutdown), as far as the socket accepts it at once. The handler is not called
+    // any more.
     void stop();
 
-    // The uplinks may have changed. That of the link the same: it is probed, or goes on to connect;
-    // a waiting attempt starts now. Another: a new connection starts there now, the old one is
-    // dropped.
+    // The uplinks may have changed. If the link's own is the same, the link is probed or continues
+    // to connect, and a waiting attempt starts now. If it is another, the old connection is dropped
+    // and a new one starts there now.
     void network_changed(ControlUplinks uplinks);
-    // For the next attempt, when none is under way and no link is up.
+    // For the next attempt; only when none is running and no link is up.
     void set_uplinks(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses);
-    // The network works: does not wait for the next attempt.
+    // The network works: starts a waiting attempt now.
     void try_now();
-    // The SNAPT lost the association: connects anew without continuing it.
+    // The SNAPT has lost the association: connects again without continuing it.
     void restart();
-    // Connects anew and continues the association.
+    // Connects again and continues the association.
     void renew();
-    // The same by these uplinks, which later attempts take, too.
+    // The same on these uplinks, which later attempts use, too.
     void renew_by(ControlUplinks uplinks);
 
-    // No effect while no link is up, which on_closed() has reported.
+    // Has no effect while no link is up, which on_closed() has reported.
     void request_rekey();
     void send_apps(control::Apps apps);
     void query_usage(uint32_t request, std::string json);
     void query_session();
-    // Where outer datagrams go into the link. Datagrams pushed while no link is up are lost, sooner
-    // or later. Not to be used after this object's end.
+    // The queue of outer datagrams into the link. Datagrams pushed while no link is up are lost in
+    // the end. Must not be used after this object is destroyed.
     dataplane::StreamPort stream();
 
   private:

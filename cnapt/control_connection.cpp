@@ -18,7 +18,7 @@ base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
     context_.emplace(CTN_TRY(control::TlsContext::client()));
     options_ = std::move(options);
     started_ = true;
-    // Earlier events are discarded: they are in the queue before this one.
+    // Earlier events, which precede this one in the queue, are discarded.
     const bool posted = loop_.post([self = shared_from_this()] {
         self->running_ = true;
         self->timer_ = std::make_unique<io::DeadlineTimer>(self->loop_,
@@ -34,7 +34,7 @@ void ControlClient::Inner::stop() {
     if (!std::exchange(started_, false)) {
         return;
     }
-    // Pollers and timers may be destroyed on their own thread only; wait for it.
+    // Pollers and timers must be destroyed on their own thread; wait for it.
     std::promise<void> done;
     const bool posted = loop_.post([this, &done] {
         if (connection_) {
@@ -170,7 +170,7 @@ void ControlClient::Inner::update() {
     }
     const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
-        // The last message of the other end may still be there.
+        // The peer's last message may still be unread.
         static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_));
         if (control.state() != control::ClientState::Closed) {
             control.on_transport_closed(now());
@@ -217,7 +217,7 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
     });
 }
 
-// The link's own messages first, then datagrams for as long as the socket takes them.
+// Sends the link's own messages first, then datagrams while the socket accepts them.
 base::Result<bool> ControlClient::Inner::send_pending() {
     control::ClientControl& control = *connection_->control;
     for (;;) {
@@ -237,7 +237,7 @@ base::Result<bool> ControlClient::Inner::send_pending() {
     }
 }
 
-// Datagrams go over a plain connection where the payload has to stay readable.
+// Datagrams use a plain connection where the payload must stay readable.
 void ControlClient::Inner::feed_plain() {
     plain_.feed([this] {
         const control::Accept& accept = connection_->control->accept();
@@ -247,7 +247,7 @@ void ControlClient::Inner::feed_plain() {
     });
 }
 
-// Datagrams are dropped when the data loop is behind, as a network would.
+// Drops datagrams when the data loop is behind, as a network would.
 void ControlClient::Inner::on_datagram(base::ByteView datagram) {
     const bool wants_wake = in_->push(datagram, 0).wants_wake;
     if (wants_wake &&
@@ -276,8 +276,8 @@ void ControlClient::Inner::fail_attempt(LinkEnd end) {
     lost({});
 }
 
-// Waits, then connects anew; the wait is longer after each loss until a link was stable. An address
-// that did not lead to a link gives way to the next.
+// Waits, then connects again; the wait grows with each loss until a link was stable. After an
+// address that led to no link the next one is tried.
 void ControlClient::Inner::lost(base::Duration at_least) {
     const bool was_open = connection_ && connection_->open_since != base::kNever;
     if (!was_open) {
@@ -307,7 +307,7 @@ void ControlClient::Inner::set_timer() {
     timer_->set(at);
 }
 
-// The connection begins at the same uplink still, and data has not gone to the other IP version.
+// The connection would start at the same uplink, and data still uses the same IP version.
 bool ControlClient::Inner::stays_with(const ControlUplinks& uplinks) const {
     if (!connection_) {  // as a race began, or what the next attempt takes
         return uplinks == options_.uplinks;
@@ -338,7 +338,7 @@ void ControlClient::Inner::prefer_version() {
 }
 
 void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
-    if (!uplinks.preferred) {  // no data anywhere: it has not gone to the other version
+    if (!uplinks.preferred) {  // no uplink carries data: the version has not changed
         uplinks.preferred = options_.uplinks.preferred;
     }
     const bool is_same = stays_with(uplinks);
@@ -356,7 +356,7 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
     }
 }
 
-// A session that is lost as soon as it was made has a rival (another node of this name): no hurry.
+// A session that is lost right after it was made has a rival (another node of this name): no hurry.
 void ControlClient::Inner::restart() {
     options_.parameters.hello.continuation.reset();
     if (now() - established_at_ >= kStableLink) {

@@ -1,5 +1,5 @@
-// ControlClient::Inner: the connection to one SNAPT's control port, on the control thread. Only
-// control_client.cpp, control_connection.cpp and control_race.cpp know it.
+// ControlClient::Inner: the connection to one SNAPT's control port, on the control thread. Included
+// only by control_client.cpp, control_connection.cpp and control_race.cpp.
 #pragma once
 
 #include "cnapt/connect_race.hpp"
@@ -22,9 +22,9 @@ namespace continuo::cnapt {
 //   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
 //      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
 //      └─────────────────┴────────────────┘
-// Connecting: race_, and candidates_ that have connected; the first whose handshake is finished, so
-// that the SNAPT answers there, is the link. Only that one says HELLO. Linked: connection_.
-// Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
+// Connecting: race_, and candidates_ that have connected. The first one to finish its handshake,
+// which proves the SNAPT, becomes the link, and only it says HELLO. Linked: connection_. Everything
+// here belongs to the control thread, except shutting the gate, which is the data loop's.
 class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
                              private control::DatagramSink {
   public:
@@ -49,7 +49,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
             }
         });
     }
-    // Likewise, `action(ClientControl&)` if there is a connection; events report its failure.
+    // Likewise, calls `action(ClientControl&)` if there is a connection; events report its failure.
     template <typename Action>
     bool with_link(Action action) {
         return later([action = std::move(action)](Inner& self) mutable {
@@ -74,8 +74,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         attempt_now();
     }
     void restart();
-    // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
-    // were lost as soon as they were made or the SNAPT does not want this node.
+    // Without a connection, asking means connecting: at once, unless sessions were lost right after
+    // they were made or the SNAPT refuses this node.
     void query_session();
     void attempt_now();
     void try_now();
@@ -95,8 +95,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     base::TimePoint now() { return loop_.now(); }
 
-    // Replaces a directory's address that may not be called yet by the one that let this node in;
-    // none: later.
+    // Replaces a directory's address that must not be tried yet by the one that let this node in
+    // last; if there is none, waits.
     std::optional<base::Endpoint> allowed(const base::Endpoint& next) const;
     bool is_proven(const base::Endpoint& remote) const {
         return !options_.is_hearsay || let_in_by_ == remote;
@@ -106,7 +106,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     struct Connection {
         explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
         base::Endpoint remote;
-        std::optional<ControlUplink> uplink;  // where it began
+        std::optional<ControlUplink> uplink;  // where it started
         size_t way = 0;                       // of the race
         io::TcpStream stream;
         std::unique_ptr<control::ClientControl> control;
@@ -123,14 +123,14 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<base::Endpoint> next_address();
     bool stays_with(const ControlUplinks& uplinks) const;
     bool has_address(base::IpVersion version) const;
-    // The next address is of the preferred IP version, if there is one and an uplink for it.
+    // Selects the next address: of the preferred IP version, if there is one and an uplink for it.
     void prefer_version();
     // --- control_race.cpp
-    // In the order in which they are tried, from `first` on.
+    // The addresses in the order of attempts, from `first` on.
     std::vector<ConnectWay> ways(const base::Endpoint& first) const;
     void on_connected(io::UniqueFd fd, size_t number, const ConnectWay& way);
     void on_input(Connection& of, bool is_readable);
-    // After every input of one in its handshake. May end it, or the race.
+    // Call after each input of a candidate. May end it, or the race.
     void go_on(Connection& candidate);
     void take(Connection& candidate);
     void drop(Connection& candidate);
@@ -140,12 +140,12 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
 
     void on_readable();
     void on_timer();
-    // After every input: events, bytes, timer. May end the connection.
+    // Call after each input: events, bytes, timer. May end the connection.
     void update();
     void on_event(const control::ClientEvent& event);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
-    // Ends an attempt that got no TCP connection; `remote`: none to call.
+    // Ends an attempt without a TCP connection; `remote`: none if there was no address.
     void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void fail_attempt(LinkEnd end);
     void set_timer();
@@ -177,7 +177,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::unique_ptr<io::DeadlineTimer> timer_;
     std::unique_ptr<ConnectRace> race_;                    // while connecting
     std::vector<std::unique_ptr<Connection>> candidates_;  // at most kMaxConnectWays
-    std::optional<LinkEnd> way_end_;                       // of the one that tells most
+    std::optional<LinkEnd> way_end_;                       // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
     control::EpochKeys keys_;  // of the latest epoch
@@ -185,7 +185,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
-    base::TimePoint hearsay_at_{};             // when one may be called again
+    base::TimePoint hearsay_at_{};             // when one may be tried again
     std::optional<base::Endpoint> let_in_by_;  // last
     base::TimePoint established_at_{};         // last
     uint32_t short_sessions_ = 0;  // successive, lost within kStableLink: a rival, perhaps

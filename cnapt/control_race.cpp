@@ -1,4 +1,4 @@
-// ControlClient::Inner: the race of connections until one is the link.
+// ControlClient::Inner: the race of connections for the link.
 #include "cnapt/control_connection.hpp"
 #include "common/daemon/link_pump.hpp"
 
@@ -105,7 +105,7 @@ void ControlClient::Inner::drop(Connection& candidate) {
             static_cast<control::LinkClosed&>(end) = *closed;
         }
     }
-    // A SNAPT that refuses tells more than what is none.
+    // A refusal by a SNAPT says more than an end that is no SNAPT.
     if (!way_end_ || end.cause == control::CloseCause::LoginRefused) {
         way_end_ = end;
     }

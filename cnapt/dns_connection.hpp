@@ -1,5 +1,5 @@
-// DnsConnection: the daemon's end of the connection with the helper that changes how the host looks
-// names up (dns_helper.hpp).
+// DnsConnection: the daemon's end of the connection to the helper that changes the host's name
+// resolution (dns_helper.hpp).
 #pragma once
 
 #include "cnapt/dns_helper.hpp"
@@ -9,18 +9,18 @@
 
 namespace continuo::cnapt {
 
-// Beside the command socket: of a helper that a service manager starts for whoever connects.
+// File name, beside the command socket, of a helper that a service manager starts on connection.
 inline constexpr const char* kDnsSocketName = "cnapt-dns.sock";
 
 struct DnsConnection {
     io::UniqueFd fd;
-    std::string socket;  // where it was made, and can be made again; empty: a child's
+    std::string socket;  // where to reconnect; empty: the helper is a child process
 };
 
-// Connected to a helper that is ready. Where this is not root and somebody listens beside
-// `command_socket`, that one; else a child process. Before the first thread and before root is
-// given up, since /etc is root's. Empty without servers, and, with a warning, without a helper:
-// names are looked up as before.
+// Connects to a helper and waits until it is ready. If this is not root and a helper listens beside
+// `command_socket`, uses that one; otherwise starts a child process. Call before the first thread
+// starts and before root is given up, since /etc is root's. Empty without servers and, with a
+// warning, without a helper: names are then looked up as before.
 DnsConnection start_dns_helper(const NodeConfig& config,
                                const std::string& state,
                                const std::string& command_socket);

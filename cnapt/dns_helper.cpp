@@ -28,12 +28,13 @@ using base::Result;
 
 namespace {
 
-// Somebody else's change is looked for so often, and may take so long to be written.
+// Interval of checks for changes by other programs, and time in which such a change must be
+// complete.
 constexpr int kLookMs = 1000;
 constexpr int kOpenAgainMs = 50;
 constexpr int kOpenTries = 60;
-// Two programs that replace each other's file would never stop: the time between two repairs
-// doubles, until nothing has happened for as long.
+// Two programs that replace each other's file would never stop: the time between repairs doubles
+// until nothing has happened for that long.
 constexpr std::chrono::seconds kFirstRest{1};
 constexpr std::chrono::seconds kLongestRest{60};
 
@@ -71,8 +72,8 @@ class Helper {
         , resolved_(ResolvedLink(options.device)) {}
 
     void begin();
-    // Before the daemon is heard. Remains of an earlier run may lie elsewhere, and are put back by
-    // then. Without Landlock all is as the user of this process may write it.
+    // Before the daemon is heard: by then remains of an earlier run in another place are put back.
+    // Without Landlock the rights of this process's user apply.
     void confine() {
         if (const auto confined = file_.confine(); !confined) {
             say("note the helper for resolv.conf is not confined by Landlock: " +
@@ -107,14 +108,14 @@ class Helper {
     std::string path_;
     ResolvFile file_;
     ResolvedKeeper resolved_;
-    bool is_wanted_ = false;  // that names go through the tunnel
+    bool is_wanted_ = false;  // names are to go through the tunnel
     bool was_resolved_told_ = false;
     std::string look_failure_;  // of resolved, at the last look
     bool was_undone_ = false;   // at the last look
     Clock::time_point repaired_at_{};
     std::chrono::seconds rest_ = kFirstRest;
     std::string told_original_;
-    std::string complaint_;  // since the last state
+    std::string complaint_;  // since the last state message
 };
 
 void Helper::begin() {
@@ -124,10 +125,10 @@ void Helper::begin() {
         cleaned = theirs ? theirs->clean_up() : Result<bool>(theirs.error());
     }
     if (cleaned && *cleaned) {
-        say("note resolv.conf, which an earlier run had changed, is as it was");
+        say("note resolv.conf, which an earlier run had changed, is restored");
     }
     tell_original();
-    say("resolved plain");  // before it asks elsewhere
+    say("resolved plain");  // before resolved asks other servers
     resolved_.clear();
     say("ready");
     if (!cleaned) {
@@ -135,7 +136,7 @@ void Helper::begin() {
     }
 }
 
-// The same failure comes with each try.
+// The same failure recurs with each try.
 void Helper::complain(const std::string& text) {
     if (text != complaint_) {
         complaint_ = text;
@@ -175,7 +176,7 @@ void Helper::run() {
     const timespec look_after{kLookMs / 1000, 0};
     while (must_end == 0) {
         pollfd ready{fd_, POLLIN, 0};
-        const bool is_left = !is_wanted_ && file_.is_applied();  // what could not be put back
+        const bool is_left = !is_wanted_ && file_.is_applied();  // could not be put back
         const int count = ::ppoll(&ready, 1, is_wanted_ || is_left ? &look_after : nullptr, &open);
         if (count > 0 && !receive()) {
             return;
@@ -207,8 +208,7 @@ bool Helper::receive() {
     return true;
 }
 
-// Programs may ask resolved by other ways than resolv.conf; so it is configured whenever it is
-// there.
+// Programs may ask resolved other than by resolv.conf, so it is configured whenever it runs.
 void Helper::apply() {
     if (const auto told = resolved_.tell(servers_); !told) {
         complain(kResolvedName + text_of(told.error()));
@@ -237,14 +237,14 @@ void Helper::apply_file() {
 
 bool Helper::restore() {
     if (std::exchange(was_resolved_told_, false)) {
-        say("resolved plain");  // before it asks elsewhere
+        say("resolved plain");  // before resolved asks other servers
     }
     resolved_.undo();
     const auto restored = file_.restore();
     if (!restored) {
         complain("cannot put resolv.conf back (" + text_of(restored.error()) + ")");
     } else if (!*restored) {
-        say("note resolv.conf was changed by somebody else and stays so");
+        say("note resolv.conf was changed by another program and stays so");
     }
     tell_original();
     return restored.has_value();
@@ -255,8 +255,8 @@ bool Helper::is_applied() const {
                               : resolved_.is_told() && file_.leads_to_resolved();
 }
 
-// One that cannot be asked has what it was told, as far as is known; whether names resolve the
-// daemon finds out.
+// A resolved that cannot be asked is taken to have what it was told; the daemon finds out whether
+// names resolve.
 void Helper::look_at_resolved(Clock::time_point now) {
     const auto again = resolved_.look(servers_, now);
     const std::string failure = again ? "" : text_of(again.error());
@@ -273,9 +273,9 @@ void Helper::look_at_resolved(Clock::time_point now) {
     }
 }
 
-// A change counts when it is still there at the next look: then it is written as a whole.
+// A change counts if it is still there at the next check: then it is complete.
 void Helper::look() {
-    tell_original();  // a link's target may be another now
+    tell_original();  // the link's target may have changed
     const auto now = Clock::now();
     look_at_resolved(now);
     const bool is_undone = !is_applied();
@@ -301,7 +301,7 @@ void Helper::take_over() {
     if (!complaint_.empty()) {
         tell_state("tunnel");
     }
-    say("note resolv.conf was changed by somebody else; that is what comes back at the end");
+    say("note resolv.conf was changed by another program; at the end that version is restored");
     tell_original();
 }
 
@@ -309,8 +309,8 @@ void Helper::end() {
     static_cast<void>(restore());
 }
 
-// The command line's terminal ends the daemon, or a service manager that restarts it; that ends
-// this.
+// The daemon is ended by the terminal or by a service manager that restarts it; the helper ends
+// with the daemon.
 void set_signals(void (*on_term)(int)) {
     struct sigaction action {};
     action.sa_handler = on_term;
@@ -322,7 +322,7 @@ void set_signals(void (*on_term)(int)) {
     std::signal(SIGCHLD, SIG_DFL);
 }
 
-// The helper of a run that was killed is still putting back what that had changed.
+// The helper of a killed run is still restoring what that had changed.
 Result<ResolvFile> open_file(const DnsHelperOptions& options) {
     auto file = ResolvFile::open(options.resolv_conf, options.kept);
     for (int tries = 0; tries < kOpenTries && !file && file.error().code == Errc::WouldBlock;
@@ -342,7 +342,7 @@ int serve(int fd, const DnsHelperOptions& options, ResolvFile file) {
     return 0;
 }
 
-// With root's capabilities still: the directory of what is kept may lie in that of another user.
+// Done while root's capabilities remain: the directory may lie in another user's.
 Result<ResolvFile> open_and_give_up_rights(int fd, const DnsHelperOptions& options) {
     auto file = open_file(options);
     static_cast<void>(io::keep_capabilities({}).has_value());
@@ -355,9 +355,9 @@ Result<ResolvFile> open_and_give_up_rights(int fd, const DnsHelperOptions& optio
     return file;
 }
 
-// A helper that was killed is started again, ever more seldom while it does not live long; its
-// successor puts back what it left, and hears from the daemon what shall be. This one does nothing
-// else, so that it has little to die of.
+// Restarts a killed helper, at growing intervals while it does not live long; the new one restores
+// what the old one left, and the daemon tells it the wanted state. This process does nothing else,
+// so that it has little to fail of.
 class Keeper {
   public:
     // `file` is open, and locked for all helpers.
@@ -372,13 +372,13 @@ class Keeper {
     // Exit status of the helper, as waitpid() gives it; -1: it could not be started.
     int run_helper();
     bool has_daemon() const;
-    void wait(std::chrono::seconds rest) const;  // or until the daemon is gone, or this is to end
+    void wait(std::chrono::seconds rest) const;  // or until the daemon is gone, or this must end
     void put_back();
 
     int fd_;
     const DnsHelperOptions& options_;
     ResolvFile file_;
-    // SIGTERM comes only while this one waits.
+    // SIGTERM is unblocked only while this process waits.
     sigset_t blocked_{};
     sigset_t open_{};
 };
@@ -396,7 +396,7 @@ int Keeper::run_helper() {
     }
     helper_of_keeper = child;
     ::sigprocmask(SIG_SETMASK, &open_, nullptr);
-    // Its number stays its own until the handler knows it no more.
+    // The pid stays reserved until the handler has forgotten it.
     siginfo_t ended{};
     while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
            errno == EINTR) {
@@ -443,7 +443,7 @@ int Keeper::run() {
         if (must_end == 0) {
             wait(rest);
         }
-        if (must_end != 0 || !has_daemon()) {  // nobody else puts back what it left
+        if (must_end != 0 || !has_daemon()) {  // nobody else restores what it left
             put_back();
             return 0;
         }

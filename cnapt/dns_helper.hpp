@@ -1,11 +1,11 @@
-// The helper that changes how the host looks names up: a process of its own, with root's user and
-// without root's capabilities, because /etc is root's and the daemon is not. It knows the servers
-// from the configuration; what the daemon may say is only "tunnel" or "plain". When the daemon
-// ends, in whatever way, all is put back. docs/DECISIONS.md.
+// The helper that changes the host's name resolution: a separate process as root without root's
+// capabilities, because /etc is root's and the daemon is not. It has the servers from the
+// configuration; the daemon can only say "tunnel" or "plain". However the daemon ends, everything
+// is restored. docs/DECISIONS.md.
 //
-// A change that fails, or that somebody else undoes, is tried again, ever more seldom. So is a
-// helper that was killed: by its parent, a process that does nothing else, or by the daemon, which
-// connects anew.
+// A change that fails, or that another program undoes, is tried again at growing intervals. A
+// killed helper is restarted by its parent, a process that does nothing else, or by the daemon,
+// which reconnects.
 //
 // Both sides send texts over a SOCK_SEQPACKET connection. From the helper come
 //     original ADDRESS...      name servers that the host would use; again when they change
@@ -34,11 +34,11 @@ struct DnsHelperOptions {
     std::string resolv_conf = std::string(kResolvConf);
 };
 
-// A child process, of which the connection to it is given: nobody waits for it, it ends when the
-// daemon has gone. Before the first thread and before root is given up. Errors: System.
+// Starts a child process and returns the connection to it. Nobody waits for it: it ends after the
+// daemon. Call before the first thread starts and before root is given up. Errors: System.
 base::Result<io::UniqueFd> fork_dns_helper(const DnsHelperOptions& options);
 
-// The helper itself, until the other end of `fd` closes or SIGTERM comes. Gives the exit code.
+// Runs the helper until the other end of `fd` closes or SIGTERM comes. Returns the exit code.
 int run_dns_helper(int fd, const DnsHelperOptions& options);
 
 }  // namespace continuo::cnapt

@@ -31,7 +31,7 @@ uint8_t lower(uint8_t byte) {
     return byte >= 'A' && byte <= 'Z' ? static_cast<uint8_t>(byte + ('a' - 'A')) : byte;
 }
 
-// Labels with their lengths, in lower case, without compression; nothing when it is none.
+// Labels with their lengths, in lower case, without compression; nothing if it is no name.
 // `position` moves behind the name.
 std::optional<std::string> read_name(base::ByteView message, size_t& position) {
     std::string name;

@@ -1,6 +1,5 @@
-// Questions to a name server and its answers (RFC 1035, RFC 3596), as far as a node needs them to
-// find its SNAPTs: addresses of one name, aliases followed inside the answer. Pure; answers are
-// anybody's bytes.
+// Questions to a name server and its answers (RFC 1035, RFC 3596), as a node needs them to find its
+// SNAPTs: addresses of one name, with aliases inside the answer. Pure; answers are untrusted.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -16,11 +15,11 @@ namespace continuo::cnapt {
 inline constexpr size_t kMaxDnsAnswerBytes = 1232;
 inline constexpr size_t kMaxDnsAddresses = 16;
 
-// A query for addresses of that version (A or AAAA). Empty: `name` is none (RFC 1035 2.3.4).
+// A query for addresses of that version (A or AAAA). Empty: `name` is not valid (RFC 1035 2.3.4).
 std::vector<uint8_t> make_dns_query(std::string_view name, base::IpVersion version, uint16_t id);
 
-// Addresses; none when the name has none or is not known. Errors: Malformed (or not the answer to
-// `query`), NotFound (the server did not answer the question: refused, failed), Truncated.
+// The addresses; none if the name has none or does not exist. Errors: Malformed (also: not the
+// answer to `query`), NotFound (the server refused or failed), Truncated.
 base::Result<std::vector<base::IpAddress>> parse_dns_answer(base::ByteView answer,
                                                             base::ByteView query);
 

@@ -24,7 +24,7 @@ std::string line(const std::string& place, const base::Error& error) {
     return place + ": " + daemon::describe(error) + "\n";
 }
 
-// Its name without the links on the way to it; whether the last part is one is left to open().
+// Resolves links on the way to the name, but not the last part: open() checks that.
 std::string resolved(std::string place) {
     while (place.size() > 1 && place.back() == '/') {
         place.pop_back();  // behind a link it would mean what the link leads to
@@ -40,7 +40,7 @@ std::string resolved(std::string place) {
     return (before == "/" ? "" : before) + "/" + place.substr(slash + 1);
 }
 
-// Each once: a place is locked while it is open. A place that cannot be seen stays in the list;
+// Each place once: a place is locked while it is open. One that cannot be seen stays in the list;
 // opening it then fails.
 std::vector<std::string> existing(const std::vector<std::string>& places) {
     std::vector<std::string> found;
@@ -57,8 +57,7 @@ std::vector<std::string> existing(const std::vector<std::string>& places) {
     return found;
 }
 
-// A place that is a link is not followed: whoever owns the directory around it may have made it, to
-// lead root to files that are none of ours.
+// Does not follow a link: the owner of the directory may have made it to lead root to other files.
 base::Result<ResolvFile> open_place(const std::string& resolv_conf, const std::string& place) {
     struct stat status {};
     if (::lstat(place.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
@@ -72,7 +71,7 @@ base::Result<ResolvFile> open_place(const std::string& resolv_conf, const std::s
 std::vector<std::string> kept_places_in(const std::string& state) {
     const std::string inner = state + (::geteuid() == 0 ? "/dns" : "/dns-user");
     struct stat status {};
-    // A helper keeps nothing in another user's directory: that is a daemon's.
+    // A helper keeps nothing in another user's directory: that belongs to a daemon.
     const bool is_of_daemon = ::access(inner.c_str(), F_OK) == 0 ||
                               (::stat(state.c_str(), &status) == 0 && status.st_uid != ::geteuid());
     return {is_of_daemon ? inner : state};

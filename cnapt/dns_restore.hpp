@@ -8,22 +8,21 @@
 
 namespace continuo::cnapt {
 
-// Directories in which helpers keep the original: of those started by this user for a daemon with
-// the state directory `state`, or `state` itself where there is none in it and it is this user's.
+// Directories in which helpers keep the original: those that this user started for a daemon with
+// the state directory `state`; or `state` itself, if it is this user's and has none in it.
 std::vector<std::string> kept_places_in(const std::string& state);
-// The places where daemons with the usual directories keep an original, and the one that
-// `resolv_conf` names.
+// The places where daemons with the usual directories keep an original, and the one named in
+// `resolv_conf`.
 std::vector<std::string> usual_kept_places(const std::string& resolv_conf);
 
 struct DnsRestored {
     bool is_restored = false;
-    std::string failure;  // a line for each place that could not be looked at
+    std::string failure;  // a line for each place that could not be checked
 };
 
-// Puts back what is kept in the first of the places that holds something; those that do not exist
-// are passed over, and one that is a link is a failure. Needs the rights of root where a place lies
-// in another user's directory, and gives its capabilities up. A place that a helper uses is a
-// failure.
+// Restores the original from the first place that holds one; places that do not exist are skipped,
+// a link is a failure, and so is a place that a helper is using. Needs root's rights where a place
+// lies in another user's directory, and gives its capabilities up.
 DnsRestored restore_dns(const std::vector<std::string>& places, const std::string& resolv_conf);
 
 }  // namespace continuo::cnapt

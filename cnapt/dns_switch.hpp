@@ -1,5 +1,5 @@
-// DnsSwitch: the daemon's side of the helper that changes how the host looks names up
-// (dns_helper.hpp): says what shall be, and knows what is. Belongs to the data loop.
+// DnsSwitch: the daemon's side of the helper that changes the host's name resolution
+// (dns_helper.hpp): sends the wanted state and knows the actual one. Belongs to the data loop.
 #pragma once
 
 #include "cnapt/dns_connection.hpp"

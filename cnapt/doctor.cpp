@@ -61,7 +61,7 @@ void check_lan(NodeDoctor& doctor) {
 
 using Check = daemon::DoctorCheck<NodeDoctor>;
 
-// In this order: what stands above is needed by what stands below.
+// The order matters: each check needs those before it.
 constexpr Check kChecks[] = {
     {"configuration", check_configuration},
     {"policy", check_policy},

@@ -1,6 +1,6 @@
-// `cnapt doctor`: looks at what a node needs, in the order in which one thing needs the other, and
-// says for each what was found and what to do. Works with and without a daemon, and as far as
-// rights go without root. While a daemon runs nothing here touches its sessions.
+// `cnapt doctor`: checks what a node needs, in order of dependency, and says for each what was
+// found and what to do. Works with or without a daemon, and without root as far as rights go. Does
+// not touch the sessions of a running daemon.
 #pragma once
 
 #include "common/daemon/doctor.hpp"

@@ -1,4 +1,4 @@
-// Checks of `cnapt doctor`: what else on this host decides where traffic goes.
+// Checks of `cnapt doctor`: other software on this host that decides where traffic goes.
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/failure_text.hpp"
 #include "cnapt/near_links.hpp"
@@ -10,7 +10,7 @@ using report::JsonValue;
 
 namespace {
 
-// As a daemon that runs would answer.
+// The answer that a running daemon would give.
 JsonValue vpns_of_host(const NodeDoctor& doctor) {
     io::EventLoop loop;
     const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
@@ -52,7 +52,7 @@ const io::UsableAddress* address_of(const io::NetSnapshot& network, const Contro
 
 }  // namespace
 
-// Says which uplinks a router may take for each other, as a docked laptop's.
+// Names uplinks that a router may confuse, as on a docked laptop.
 void check_shared_networks(NodeDoctor& doctor) {
     io::EventLoop loop;
     const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});

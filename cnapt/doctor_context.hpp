@@ -1,5 +1,5 @@
-// Knowledge that the checks of `cnapt doctor` share: each leaves its results for those that follow.
-// Only the files doctor*.cpp include this.
+// State shared by the checks of `cnapt doctor`: each leaves its results for later ones. Included
+// only by doctor*.cpp.
 #pragma once
 
 #include "cnapt/node_config.hpp"
@@ -35,7 +35,8 @@ struct NodeDoctor : daemon::ConfiguredDoctor<NodeConfig> {  // with its key
     bool is_probed = false;  // the targets, by TCP and UDP
 
     uint32_t mark() const { return may_mark && config ? config->capture.fwmark : 0; }
-    // Adds a finding when what this process sends would go through the tunnel, or be stopped by it.
+    // Adds a finding if this process's own packets would go through the tunnel, or be blocked by
+    // it.
     bool needs_way_beside(const std::string& check);
     bool connects(const std::string& snapt) const;        // TCP, at some address
     bool answers_by_udp(const std::string& snapt) const;  // likewise
@@ -46,10 +47,10 @@ void check_configuration(NodeDoctor& doctor);
 void check_policy(NodeDoctor& doctor);
 void check_daemon(NodeDoctor& doctor);
 // doctor_uplinks.cpp
-// Addresses of SNAPTs that the configuration or the daemon names.
+// Addresses of SNAPTs from the configuration or the daemon.
 std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor);
-// Adds to the network the addresses that uplinks borrow; gives what there is to say of uplinks that
-// have none.
+// Adds the addresses that uplinks borrow to the network; returns the text about uplinks that have
+// none.
 std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
 void check_on_link(NodeDoctor& doctor);
 // doctor_nat64.cpp

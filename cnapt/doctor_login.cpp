@@ -27,14 +27,14 @@ std::string ms(base::Duration span) {
     return report::format_milliseconds(static_cast<double>(base::to_us(span)) / 1000.0);
 }
 
-// Why a lease is not asked for, and what helps.
+// Why no lease is requested, and what helps.
 struct NoHello {
     std::string_view why;
     std::string_view remedy;
 };
 
-// A login with HELLO takes the place of the session that a daemon of this node has: only when none
-// can be running. One with another node id would take the name and the lease of this node.
+// A login with HELLO replaces the session that a daemon of this node has, so it is done only if
+// none can be running. A login with another node id would take the name and lease of this node.
 std::optional<NoHello> why_no_hello(const NodeDoctor& doctor) {
     constexpr std::string_view kMightRun = "not asked for: a daemon might be running here";
     if (doctor.status.kind != daemon::DaemonAnswer::Kind::Absent || !doctor.is_root) {
@@ -81,7 +81,7 @@ const JsonValue& entry_of(const JsonValue& snapts, const std::string& name) {
     return none;
 }
 
-// The last error of a SNAPT behind ": ", from the daemon's answer; empty when there is none.
+// The last error of a SNAPT after ": ", from the daemon's answer; empty if there is none.
 std::string last_error(const JsonValue& snapt) {
     const std::string text = snapt["last_error"].text("text");
     return text.empty() ? "" : ": " + text;
@@ -174,7 +174,7 @@ void say_login(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& re
     }
 }
 
-// True: the daemon is logged in, and nothing has to be asked.
+// True: the daemon is logged in, so no login is tried.
 bool say_login_of_daemon(NodeDoctor& doctor, const std::string& name) {
     const JsonValue& snapt = entry_of(doctor.snapts, name);
     if (!snapt["control_open"].boolean().value_or(false)) {
@@ -205,7 +205,7 @@ LoginQuestion question_of(const NodeDoctor& doctor, const LoginCheck& login) {
     question.fwmark = doctor.mark();
     question.time = doctor.deadline.time_for(kLoginTime);
     question.says_hello = !login.no_hello;
-    // The login bears the node's own id: a SNAPT would take a node without it for another one.
+    // The login uses the node's own id: without it a SNAPT would take this for another node.
     NodeIdentity identity;
     identity.name = config.node.empty() ? daemon::host_name("node") : config.node;
     identity.id = read_node_id(doctor.state + kNodeIdFile).value_or(identity.id);

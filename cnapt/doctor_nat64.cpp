@@ -1,4 +1,4 @@
-// Checks of `cnapt doctor`: SNAPTs with an IPv4 address alone, where the network has IPv6 alone.
+// Checks of `cnapt doctor`: SNAPTs that have only an IPv4 address on a network that has only IPv6.
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/nat64.hpp"
@@ -9,7 +9,7 @@ namespace continuo::cnapt {
 
 namespace {
 
-// The daemon has heard routers, which tell nobody who asks later.
+// The daemon has heard the routers; they do not repeat this for a later listener.
 std::optional<base::IpPrefix> prefix_of_daemon(const NodeDoctor& doctor, const std::string& snapt) {
     for (const report::JsonValue& one : doctor.snapts.items()) {
         if (one.text("snapt") == snapt) {

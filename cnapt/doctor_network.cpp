@@ -5,10 +5,12 @@
 #include "cnapt/portal_probe.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "cnapt/resolv_file.hpp"
+#include "cnapt/source_routes.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/net_monitor.hpp"
+#include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
 #include <algorithm>
@@ -60,7 +62,7 @@ class UplinkLook {
         rules_.deny = config.uplinks.deny;
     }
 
-    // The uplinks that can be used.
+    // Lists the uplinks that can be used.
     std::vector<ControlUplink> usable() const {
         std::vector<ControlUplink> found;
         for (const io::LinkEntry& link : network_.links) {
@@ -73,7 +75,7 @@ class UplinkLook {
         }
         return found;
     }
-    // Why none of the others can.
+    // Says why none of the others can.
     std::vector<std::string> obstacles() const {
         std::vector<std::string> list;
         for (const io::LinkEntry& link : network_.links) {
@@ -272,7 +274,7 @@ void say_portals_of_daemon(NodeDoctor& doctor) {
     }
 }
 
-// The control port of some SNAPT of that IP version, one that connects if there is one.
+// The control port of a SNAPT of that IP version, preferably one that connects.
 const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& uplink) {
     const SnaptTarget* found = nullptr;
     for (const SnaptTarget& target : doctor.targets) {
@@ -284,8 +286,31 @@ const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& upl
     return found;
 }
 
+// What the daemon keeps of routes, if one runs.
+void check_kept_routes(NodeDoctor& doctor, const std::string& check) {
+    const report::JsonValue& routes = doctor.status.json["routes"];
+    if (routes["sources_left_out"].unsigned_integer().value_or(0) > 0) {
+        doctor.findings.warn(check,
+                             report::cell(routes["sources_left_out"]) +
+                                 " of uplinks are too many: a strict reverse path filter drops "
+                                 "what comes by them",
+                             "leave an uplink at most " + std::to_string(kMaxSourceDefaults) +
+                                 " default routes and " + std::to_string(kMaxSourceOnLink) +
+                                 " networks, or set net.ipv4.conf.all.rp_filter=2");
+    }
+    if (routes["unwatched"].unsigned_integer().value_or(0) > 0) {
+        doctor.findings.warn(check,
+                             report::cell(routes["unwatched"]) +
+                                 " addresses of SNAPTs or name servers are too many: routes to "
+                                 "them may not be seen",
+                             "leave at most " + std::to_string(io::kMaxWatched) +
+                                 " of them in the configuration and resolv.conf");
+    }
+}
+
 void check_routes(NodeDoctor& doctor, const io::NetMonitor& monitor) {
     const std::string check = "routes";
+    check_kept_routes(doctor, check);
     if (monitor.unseen_routes() > 0) {
         doctor.findings.warn(check,
                              std::to_string(monitor.unseen_routes()) +
@@ -405,7 +430,7 @@ void check_udp(NodeDoctor& doctor) {
     }
 }
 
-// Reports the MTU of the direction up, for each SNAPT to the address that lets most through.
+// Reports the MTU of the direction up, for each SNAPT to the address with the largest.
 void check_mtu(NodeDoctor& doctor) {
     if (!doctor.config || !doctor.is_probed) {
         return;  // "udp" has said why

@@ -1,5 +1,5 @@
-// Check of `cnapt doctor`: strict reverse path filters, with which the kernel drops what comes in
-// by an uplink when the answer would leave by another interface.
+// Check of `cnapt doctor`: strict reverse path filters. With them the kernel drops packets from an
+// uplink if the answer would leave by another interface.
 #include "cnapt/doctor_context.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
@@ -23,7 +23,7 @@ std::vector<io::ReversePathRule> rules_of_host() {
     return rules ? std::move(rules).value() : std::vector<io::ReversePathRule>{};
 }
 
-// The larger value of the interface's and that of all interfaces holds: 0, 1 (strict), 2 (loose).
+// The larger of the interface's value and that of all interfaces applies: 0, 1 (strict), 2 (loose).
 bool is_strict_sysctl(const std::string& device) {
     const auto value = [](const std::string& name) {
         const auto text = io::read_sysctl("net/ipv4/conf/" + name + "/rp_filter");

@@ -1,5 +1,4 @@
-// Checks of `cnapt doctor`: what goes through the tunnel of a running daemon, and how names are
-// looked up.
+// Checks of `cnapt doctor`: traffic through the tunnel of a running daemon, and name resolution.
 #include "cnapt/capture_answers.hpp"
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/host_lookup.hpp"
@@ -47,7 +46,7 @@ void say_ping(NodeDoctor& doctor, const std::string& check, const JsonValue& ans
     }
 }
 
-// Sealed and opened at both ends, as data is.
+// The question is sealed and opened at both ends, like data.
 void check_tunnel(NodeDoctor& doctor, const std::string& snapt) {
     const std::string check = "tunnel " + snapt;
     report::JsonWriter request;
@@ -67,7 +66,7 @@ struct NameServer {
     uint32_t fwmark = 0;
 };
 
-// The name servers of [dns] while they are asked through the tunnel, else those of the host.
+// The name servers of [dns] while they are used through the tunnel, otherwise the host's.
 std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tunnel) {
     std::vector<NameServer> servers;
     if (is_in_tunnel) {
@@ -82,8 +81,8 @@ std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tun
     return servers;
 }
 
-// Programs ask the servers of resolv.conf, systemd-resolved's stub for instance. `found`: what
-// [dns] servers say.
+// Programs ask the servers of resolv.conf, for instance systemd-resolved's stub. `found`: the
+// result for the [dns] servers.
 void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
     const std::string check = "dns";
     const std::vector<std::function<HostLookupAnswer()>> works = {

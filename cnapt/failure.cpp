@@ -69,7 +69,7 @@ Told told_of(CloseCause cause) {
         return {FailureKind::WrongSnapt, "a SNAPT of another name or realm answers there"};
     case CloseCause::ProtocolError:
         return {FailureKind::Version,
-                "what the SNAPT says is not understood: the versions may differ"};
+                "the SNAPT's messages are not understood: the versions may differ"};
     default:
         return {FailureKind::NoSnapt, "the connection ended during the login"};
     }

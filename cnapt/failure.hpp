@@ -1,5 +1,5 @@
-// Failure: why a SNAPT, or a path to it, did not work the last time, with its time. Shown in the
-// log, `status`, `snapts` and `paths`. Values; pure.
+// Failure: why a SNAPT, or a path to it, last failed, and when. Shown in the log, `status`,
+// `snapts` and `paths`. Values; pure.
 #pragma once
 
 #include "cnapt/control_client.hpp"
@@ -49,8 +49,8 @@ Failure failure_of(const LinkEnd& end, bool was_open, int64_t now_utc_s);
 Failure failure_of(const control::Reject& reject, int64_t now_utc_s);
 Failure make_failure(FailureKind kind, std::string text, int64_t now_utc_s);
 
-// `next` happened after `before`. A SNAPT tells a stranger nothing: what it said before it began to
-// refuse the login stays the reason, until the node is let in again.
+// Merges `next`, which happened after `before`. A SNAPT tells a stranger nothing: the reason it
+// gave before it began to refuse the login remains until the node is let in again.
 void follow(Failure& before, Failure next);
 
 // Field `last_error`: null, or an object with kind, text, at (Unix time) and current.

@@ -1,4 +1,4 @@
-// The SNAPT of a flow: which of them carries it, for life.
+// The SNAPT of a flow, which carries it for life.
 #include "cnapt/node.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::optional<size_t> Node::former_snapt(const packet::FiveTuple& flow) const {
     return std::nullopt;
 }
 
-// A flow keeps its SNAPT for life, also over a restart of this process.
+// A flow keeps its SNAPT for life, even over a restart of this process.
 void Node::bind(NodeFlow& node_flow, TimePoint now) {
     policy::Decision decision = decide(node_flow);
     if (const auto former = former_snapt(node_flow.flow->tuple)) {
@@ -116,7 +116,7 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
     return policy::choose_snapt(views, needs, node_flow.ruleset->admission().when_unmet);
 }
 
-// Rules of the same name and different modes have a tag each: it tells SNAPT the mode.
+// Rules of the same name and different modes have different tags: the tag tells SNAPT the mode.
 uint16_t Node::app_tag(SnaptLink& link, const classifier::Classification& classification) {
     const base::PathMode mode = classification.mode;
     if (classification.app.empty()) {

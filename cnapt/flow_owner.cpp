@@ -1,4 +1,4 @@
-// Whose a flow is: a process of this host, or another host of the LAN that it is the gateway of.
+// The owner of a flow: a process of this host, or, on a gateway, another host of the LAN.
 #include "cnapt/node.hpp"
 
 #include <utility>
@@ -33,7 +33,7 @@ void Node::look_up(NodeFlow& node_flow) {
         });
 }
 
-// In a gateway a flow is of this host or of one in its LAN.
+// On a gateway a flow belongs to this host or to one of its LAN.
 void Node::count_for_host(const packet::FiveTuple& tuple,
                           const io::SocketOwner& owner,
                           const std::optional<base::IpAddress>& host) {

@@ -8,22 +8,22 @@
 
 namespace continuo::cnapt {
 
-// Interfaces of each kind that are told to the kernel; what comes in by others stays closed. A
-// choice, not measured.
+// Most interfaces of each kind that the kernel is told; packets from others are dropped. A choice,
+// not measured.
 inline constexpr size_t kMaxForwardLinks = 256;
 
 struct ForwardLinks {
-    // Packets that come in by an uplink are not this host's: they pass to where no uplink is.
+    // Packets that come in by an uplink are for other hosts: they pass, unless towards an uplink.
     std::vector<std::string> uplinks;
-    // Frames from one port of a bridge to another, which br_netfilter shows as forwarded packets.
+    // Frames between ports of a bridge, which br_netfilter shows as forwarded packets.
     std::vector<std::string> bridges;
     size_t left_out = 0;  // beyond kMaxForwardLinks, or with a name unfit for nftables
 
     bool operator==(const ForwardLinks&) const = default;
 };
 
-// An uplink has a default route, also in parts, or is one of `in_use`. Others of the kind "bridge"
-// are bridges. Neither are loopback and `own_device`.
+// An uplink has a default route, also in parts, or is one of `in_use`. Other interfaces of the kind
+// "bridge" are bridges. Loopback and `own_device` are neither.
 ForwardLinks forward_links(const io::NetSnapshot& snapshot,
                            const std::vector<std::string>& in_use,
                            const std::string& own_device);

@@ -30,7 +30,7 @@ bool fits(const std::string& pattern, const io::LinkEntry& link) {
     return !link.is_loopback && fnmatch(pattern.c_str(), link.name.c_str(), 0) == 0;
 }
 
-// The interfaces that there are for `patterns`. A star may be there before any of them.
+// The existing interfaces that match `patterns`. A pattern with a star may match none yet.
 std::vector<std::string> names_of(const std::vector<std::string>& patterns,
                                   report::Findings& findings) {
     std::vector<std::string> names;
@@ -98,7 +98,7 @@ std::vector<uint32_t> indexes_of_defaults() {
     return indexes;
 }
 
-// Bridges that are no LAN sides and have no default route, "docker0, br-1"; empty: none.
+// Bridges that are neither LAN sides nor have a default route, "docker0, br-1"; empty: none.
 std::string other_bridges(const CaptureConfig& config) {
     const auto defaults = indexes_of_defaults();
     std::string text;
@@ -143,7 +143,7 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
     const std::string check = "forwarded";
     const std::string bridges = other_bridges(config);
     const std::string remedy =
-        "capture.gateway_interfaces takes it into the tunnel, as in [\"docker*\", \"br-*\"]";
+        R"(capture.gateway_interfaces takes it into the tunnel, as in ["docker*", "br-*"])";
     if (!config.kill_switch) {
         if (!bridges.empty()) {
             findings.ok(check,
@@ -160,7 +160,7 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
                           (bridges.empty() ? "" : ", as from " + bridges),
                       remedy);
     } else {
-        findings.ok(check, "leaves by the tunnel alone, if at all (kill switch)");
+        findings.ok(check, "leaves only by the tunnel, if at all (kill switch)");
     }
 }
 

@@ -1,6 +1,6 @@
-// Checks the host of a gateway: the interfaces of the LAN are there, forwarding is switched on, and
-// no firewall drops forwarded packets. Also what becomes of packets that a host without LAN sides
-// forwards, for containers. For the start and for `cnapt doctor`.
+// Checks the host of a gateway: the LAN interfaces exist, forwarding is on, and no firewall drops
+// forwarded packets. Also checks packets that a host without LAN sides forwards, for containers.
+// For the start and for `cnapt doctor`.
 #pragma once
 
 #include "cnapt/node_config.hpp"
@@ -13,8 +13,8 @@ namespace continuo::cnapt {
 void check_gateway(const CaptureConfig& config, report::Findings& findings);
 
 // The finding "forwarded": what the kill switch has stopped, or which bridges are no LAN sides, so
-// that their containers are not in the tunnel. None where the host forwards nothing. Blocks
-// likewise; reads a counter of nftables, which takes root.
+// that their containers are outside the tunnel. None if the host forwards nothing. Blocks likewise;
+// reads a counter of nftables, which needs root.
 void check_forwarded(const CaptureConfig& config, report::Findings& findings);
 
 }  // namespace continuo::cnapt

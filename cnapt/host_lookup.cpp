@@ -15,7 +15,7 @@ namespace {
 constexpr uint16_t kNamePort = 53;
 constexpr size_t kMaxQueuedLookups = 2;  // one is under way at most
 
-// Below a name that is there for such questions (RFC 2606).
+// Below a name that is reserved for such questions (RFC 2606).
 std::string fresh_name() {
     constexpr std::string_view kDigits = "0123456789abcdef";
     uint64_t number = io::SystemRandom().u64();
@@ -63,7 +63,7 @@ HostLookup::HostLookup(io::EventLoop& loop,
                   ? nullptr
                   : std::make_unique<io::WorkerThread>(loop, "cnapt-lookup", kMaxQueuedLookups)) {}
 
-// Nobody waits for name servers.
+// Does not wait for name servers.
 HostLookup::~HostLookup() {
     if (worker_ != nullptr) {
         worker_->abandon();
@@ -91,7 +91,7 @@ void HostLookup::on_tick(bool is_in_tunnel) {
 }
 
 void HostLookup::judge(const HostLookupAnswer& answer) {
-    // Silent servers prove nothing of the host's resolver.
+    // Silent servers prove nothing about the host's resolver.
     failures_ = answer.is_there && !answer.is_answered ? failures_ + 1 : 0;
     ask_at_ = loop_.now() + (answer.is_answered ? kHostLookupInterval
                              : answer.is_there  ? kHostLookupAgain

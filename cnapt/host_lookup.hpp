@@ -1,6 +1,6 @@
-// HostLookup: whether programs of this host get their names looked up while they are to go through
-// the tunnel: puts a question to the resolver that `resolv.conf` names, as they do, and judges by
-// the answer. Data loop; servers are asked on a helper thread.
+// HostLookup: whether programs of this host can look names up while that goes through the tunnel.
+// Sends a question to the resolver in `resolv.conf`, as they do, and judges by the answer. Data
+// loop; servers are asked on a helper thread.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,23 +14,23 @@
 
 namespace continuo::cnapt {
 
-// Between two questions while nothing suggests one, so seldom that an idle node need not count
-// them, and while the last was not answered. Choices, not measured.
+// Interval between questions without a special reason, so rare that it does not matter to an idle
+// node; and after one without an answer. Choices, not measured.
 inline constexpr base::Duration kHostLookupInterval = base::seconds(900);
 inline constexpr base::Duration kHostLookupAgain = base::seconds(2);
-// The same where no server answers at all.
+// The same if no server answers at all.
 inline constexpr base::Duration kHostLookupSilent = base::seconds(60);
-// Questions without an answer, one behind the other, that say that names do not resolve, if a
-// server of [dns] answers them meanwhile: longer than a move.
+// Consecutive questions without an answer after which names are said not to resolve, if a server of
+// [dns] answers meanwhile: takes longer than a move.
 inline constexpr unsigned kHostLookupFailures = 4;
 
 struct HostLookupAnswer {
     std::vector<base::IpAddress> asked;  // the servers of resolv.conf
     bool is_answered = false;            // by one of them
-    bool is_there = false;               // some server of [dns] answers when it is asked itself
+    bool is_there = false;               // a server of [dns] answers when asked directly
 };
 
-// Blocking, for some seconds at most. A name that is in no cache.
+// Blocks for some seconds at most. Asks for a name that no cache holds.
 HostLookupAnswer look_up_as_host(const std::vector<base::IpAddress>& servers);
 
 class HostLookup {
@@ -43,9 +43,9 @@ class HostLookup {
     HostLookup& operator=(const HostLookup&) = delete;
     ~HostLookup();
 
-    // To be called each second. While not `is_in_tunnel` nothing is asked, and nothing known.
+    // Call each second. While not `is_in_tunnel`, nothing is asked and nothing is known.
     void on_tick(bool is_in_tunnel);
-    // Something has changed.
+    // Something in the network or the configuration has changed.
     void ask_soon() { ask_at_ = {}; }
     // Why names do not resolve; empty: they do, or it is not known.
     const std::string& failure() const { return failure_; }
@@ -59,7 +59,7 @@ class HostLookup {
     std::function<void()> on_change_;
     bool is_in_tunnel_ = false;
     bool is_busy_ = false;
-    unsigned turns_ = 0;  // into the tunnel: an answer of an earlier one proves nothing
+    unsigned turns_ = 0;  // entries into the tunnel: older answers prove nothing
     unsigned failures_ = 0;
     base::TimePoint ask_at_{};
     std::string failure_;

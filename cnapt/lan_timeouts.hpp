@@ -1,6 +1,6 @@
-// LanTimeouts: a gateway's kernel translates connections of the LAN to cnapt0's address. It must
-// not forget them before cnapt does: timeouts of its connection tracking are raised meanwhile, of
-// all connections, as they belong to the network namespace. One thread at a time.
+// LanTimeouts: a gateway's kernel translates connections of the LAN to cnapt0's address and must
+// not forget them before cnapt does. So the timeouts of its connection tracking are raised
+// meanwhile, for all connections, as they belong to the network namespace. One thread at a time.
 #pragma once
 
 #include "common/io/sysctl.hpp"
@@ -12,11 +12,10 @@ namespace continuo::cnapt {
 
 class LanTimeouts {
   public:
-    // `record`: file where former values are kept, so that a crash loses none; empty: nothing is
-    // ever changed.
+    // `record`: file for the former values, so that a crash loses none; empty: nothing is changed.
     explicit LanTimeouts(std::string record) : record_(std::move(record)) {}
 
-    // Puts back what an earlier run left changed.
+    // Restores what an earlier run left changed.
     void open();
     // Idempotent. Connection tracking may have come to this host since.
     void raise();

@@ -43,7 +43,7 @@ std::vector<config::HostPort> addresses_of(const control::DirectoryEntry& entry,
 
 constexpr double kPermille = 1000;
 
-// The IPv4 address that an IPv6 address stands for: mapped or compatible (RFC 4291), NAT64 (RFC
+// The IPv4 address that an IPv6 address contains: mapped or compatible (RFC 4291), NAT64 (RFC
 // 6052).
 std::optional<base::IpAddress> embedded_v4(const base::IpAddress& address) {
     static const std::array prefixes = {base::IpPrefix::parse("::/96").value(),
@@ -74,7 +74,7 @@ bool may_call(const base::IpAddress& address, bool may_be_private) {
            !address.is_link_local() && (may_be_private || !is_private(address));
 }
 
-// The SNAPT that listed it first gives its address, for as long as that one lists it.
+// The address comes from the SNAPT that listed it first, for as long as that one lists it.
 bool LearnedSnapts::learn(const std::string& name, LearnedSnapt told) {
     const auto known = all_.find(name);
     if (known == all_.end()) {

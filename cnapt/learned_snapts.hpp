@@ -1,7 +1,6 @@
-// LearnedSnapts: SNAPTs that are not in the configuration but in the directory of one that is
-// (docs/PROTOCOL.md section 4.3). Bookkeeping only. It lasts longer than the process, in a file, so
-// that flows find their SNAPT after a restart, and the node a SNAPT while the configured one is
-// away.
+// LearnedSnapts: SNAPTs that are not configured but listed in the directory of one that is
+// (docs/PROTOCOL.md section 4.3). Bookkeeping only. It is kept in a file, so that after a restart
+// flows find their SNAPT, and the node finds a SNAPT while the configured one is away.
 #pragma once
 
 #include "common/config/values.hpp"
@@ -15,16 +14,16 @@
 
 namespace continuo::cnapt {
 
-// With those of the configuration. Each costs a control link, and up to 110 kB a day when idle
+// Limit, including configured ones. Each costs a control link, and up to 110 kB a day when idle
 // (calculated).
 inline constexpr size_t kMaxSnapts = 6;
 
 struct LearnedSnapt {
     std::vector<config::HostPort> addresses;
-    std::string told_by;  // of the configuration: its word counts, its identity key is used
-    // The teller is reached at a private address itself, as SNAPTs on mesh routers are.
+    std::string told_by;  // configured SNAPT whose list counts and whose identity key is used
+    // The teller itself has a private address, as SNAPTs on mesh routers do.
     bool may_be_private = false;
-    bool is_listed = false;  // some SNAPT of the configuration tells of it, as far as is known
+    bool is_listed = false;  // at least one configured SNAPT lists it, as far as is known
     bool operator==(const LearnedSnapt&) const = default;
 };
 
@@ -33,8 +32,8 @@ struct SnaptOffer {
     double price = 1;  // of the plan's
 };
 
-// Whether a learned address may be called at all: none of this host, of its link or of a group, and
-// a private one only if that is said.
+// Whether a learned address may be contacted at all: none of this host, link-local or multicast,
+// and a private one only if `may_be_private`.
 bool may_call(const base::IpAddress& address, bool may_be_private);
 
 class LearnedSnapts {
@@ -42,26 +41,26 @@ class LearnedSnapts {
     LearnedSnapts(std::string realm, std::set<std::string> configured)
         : realm_(std::move(realm)), configured_(std::move(configured)) {}
 
-    // Replaces the earlier list of the same SNAPT. SNAPTs are learned from configured ones alone,
-    // so that two that name each other do not stay for ever; an offer is taken from the SNAPT
-    // itself. Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are left
-    // out. Gives whether all() is another.
+    // Replaces the earlier list of the same SNAPT. Only configured SNAPTs may list others, so that
+    // two that name each other do not stay for ever; an offer must come from the SNAPT itself.
+    // Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are ignored. True
+    // when all() changes.
     bool take(const std::string& teller,
               const control::Directory& directory,
               bool is_teller_private = false);
 
     // By name.
     const std::map<std::string, LearnedSnapt>& all() const { return all_; }
-    // One that is not listed; another may take its place.
+    // A SNAPT that is not listed any more; another may take its place.
     void forget(const std::string& name) { all_.erase(name); }
-    // It may have new flows though there are others.
+    // The SNAPT may get new flows even if there are others.
     bool is_listed(const std::string& name) const;
     SnaptOffer offer(const std::string& name) const;
     uint64_t left_out() const { return left_out_; }
 
-    // JSON. Those that are not listed, too: they may have flows.
+    // JSON, including those not listed any more: they may have flows.
     std::string text() const;
-    // Leaves out text of another form, and entries from a SNAPT that is not configured.
+    // Ignores text of another format, and entries from a SNAPT that is not configured.
     void restore(std::string_view text);
 
   private:

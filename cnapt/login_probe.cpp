@@ -1,4 +1,4 @@
-// The part of reach_probe.hpp that logs in.
+// reach_probe.hpp: logins.
 #include "cnapt/reach_probe.hpp"
 #include "cnapt/tcp_connect.hpp"
 #include "common/io/system_random.hpp"
@@ -18,10 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// RFC 8446 section 5.1: what a TLS server may begin with.
+// RFC 8446 section 5.1: bytes with which a TLS server may begin.
 constexpr uint8_t kTlsAlert = 21;
 constexpr uint8_t kTlsHandshake = 22;
-// For the other end to take what was said last.
+// Time for the peer to read the last message.
 constexpr base::Duration kFarewell = base::milliseconds(500);
 
 bool wait(int fd, bool wants_write, Clock::time_point until) {
@@ -31,13 +31,13 @@ bool wait(int fd, bool wants_write, Clock::time_point until) {
     return left > 0 && ::poll(&ready, 1, static_cast<int>(left)) == 1;
 }
 
-// One connection to a control port, of which the first byte that comes is kept.
+// One connection to a control port; keeps the first byte received.
 class Dialogue {
   public:
     Dialogue(io::UniqueFd fd, Clock::time_point until) : stream_(std::move(fd)), until_(until) {}
 
     enum class End : uint8_t { Done, Closed, TimeOver };
-    // Sends what `poll` gives and hands what comes to `take`, until `is_done`.
+    // Sends the bytes from `poll` and passes received ones to `take`, until `is_done`.
     template <typename Poll, typename Take, typename IsDone>
     End run(const Poll& poll, const Take& take, const IsDone& is_done) {
         const auto keep = [&](base::ByteView bytes) {
@@ -62,7 +62,7 @@ class Dialogue {
             }
         }
     }
-    // Says the rest and lets the other end take it.
+    // Sends the rest and gives the peer time to read it.
     template <typename Poll>
     void part(const Poll& poll) {
         until_ = std::min(until_, Clock::now() + kFarewell);
@@ -89,7 +89,7 @@ class Dialogue {
     std::optional<uint8_t> first_;
 };
 
-// The handshake alone: it proves the key, and the SNAPT makes no session of it.
+// Only the handshake: it proves the key, and the SNAPT makes no session of it.
 void prove_key(const LoginQuestion& question,
                const control::TlsContext& context,
                Dialogue& dialogue,

@@ -49,7 +49,7 @@ std::optional<std::vector<base::IpAddress>> receive_answer(int fd,
                                                            const std::vector<uint8_t>& query) {
     std::array<uint8_t, kMaxDnsAnswerBytes> buffer{};
     pollfd ready{fd, POLLIN, 0};
-    const auto until = Clock::now() + kAnswerTime;  // whatever else comes
+    const auto until = Clock::now() + kAnswerTime;  // a fixed limit, whatever else arrives
     for (;;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
         if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) {
@@ -57,7 +57,7 @@ std::optional<std::vector<base::IpAddress>> receive_answer(int fd,
         }
         const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), 0);
         if (count < 0) {
-            return std::nullopt;  // ICMP says that nobody is there
+            return std::nullopt;  // ICMP reports that nobody is there
         }
         const auto answer =
             parse_dns_answer(base::ByteView(buffer).first(static_cast<size_t>(count)), query);
@@ -70,7 +70,7 @@ std::optional<std::vector<base::IpAddress>> receive_answer(int fd,
     }
 }
 
-// Nothing without an answer; an empty list when the name is not known.
+// Nothing without an answer; an empty list if the name does not exist.
 std::optional<std::vector<base::IpAddress>>
 ask(const base::Endpoint& server, const std::vector<uint8_t>& query, uint32_t fwmark) {
     const int family = server.address.is_v4() ? AF_INET : AF_INET6;
@@ -175,7 +175,7 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     }
     const auto is_stub = [](const base::IpAddress& server) { return server.is_loopback(); };
     if (servers.empty() || std::all_of(servers.begin(), servers.end(), is_stub)) {
-        // The servers that resolved asks; ours are among them while names go through the tunnel.
+        // resolved's own servers; ours are among them while names go through the tunnel
         std::vector<base::IpAddress> links;
         for (const base::IpAddress& server :
              name_servers(text_of(places.resolved_conf, kMaxResolvConfBytes))) {
@@ -191,7 +191,7 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     return servers;
 }
 
-// The usual name is there for such questions (RFC 2606).
+// The usual name is reserved for such questions (RFC 2606).
 bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::string& name) {
     const auto query =
         make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));

@@ -1,7 +1,7 @@
-// Looks up the name of a SNAPT, beside the tunnel. First the host's own table of names, then the
-// name servers that the host has without the tunnel: sockets with the tunnel's mark are never
-// captured. Last comes whatever the C library knows, which may go through the tunnel. Blocking, for
-// seconds: on a helper thread. docs/DECISIONS.md.
+// Looks up the name of a SNAPT outside the tunnel. Sources in order: the host's own table of names;
+// its name servers without the tunnel, by sockets with the tunnel's mark, which are never captured;
+// finally the C library, which may use the tunnel. Blocks for seconds: use a helper thread.
+// docs/DECISIONS.md.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -26,17 +26,17 @@ struct LookupPlaces {
 // Addresses of both versions; none when there are none.
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places);
 
-// The NAT64 prefix of the network that the host is in, as its name servers tell it (RFC 7050);
-// none: there is none, or nobody answers. Blocking, as look_up().
+// The NAT64 prefix of the host's network, from its name servers (RFC 7050); none: there is none, or
+// nobody answers. Blocks like look_up().
 std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places);
 
-// Whether that server answers questions for names: not when it refuses or is silent. Whether there
-// is such a name does not matter. Blocking, for a second or two.
+// Whether that server answers questions for names: not if it refuses or is silent. Whether the name
+// exists does not matter. Blocks for a second or two.
 bool answers_names(const base::Endpoint& server,
                    uint32_t fwmark,
                    const std::string& name = "example.org");
 
-// The parts of it.
+// The parts of look_up().
 std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name);
 // The name servers to ask, in this order.
 std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places);

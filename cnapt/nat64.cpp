@@ -67,6 +67,17 @@ std::optional<IpPrefix> nat64_prefix(std::span<const IpAddress> addresses) {
     return found;
 }
 
+std::optional<IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
+                                     const std::optional<IpPrefix>& asked,
+                                     const std::optional<IpPrefix>& working) {
+    if (!told || !asked) {
+        return told ? told->prefix : asked;
+    }
+    const bool comes_first = told->standing == io::Pref64Standing::Told ||
+                             (told->standing == io::Pref64Standing::ToldAgain && working != asked);
+    return comes_first ? told->prefix : asked;
+}
+
 IpAddress to_nat64(const IpPrefix& prefix, const IpAddress& v4) {
     IpAddress address = prefix.address;
     const auto places = places_of(prefix.length);

@@ -13,18 +13,18 @@ namespace {
 using base::IpAddress;
 using base::IpPrefix;
 
-// Protocols of routes that the network has set (linux/rtnetlink.h).
+// Protocols of routes set by the network (linux/rtnetlink.h).
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
 
-// Point-to-point and overlay networks that the host's owner has set up. On other kinds (hardware,
-// veth, vlan, bridge, bond) a stranger in the network may have chosen the host's addresses and
-// prefixes. No flag of the kernel says so: a lease without end looks like an address set by hand.
+// Kinds of point-to-point and overlay networks that the host's owner has set up. On other kinds
+// (hardware, veth, vlan, bridge, bond) the network may have chosen the host's addresses and
+// prefixes. The kernel has no flag for this: a lease without end looks like an address set by hand.
 constexpr auto kKindsOverIp = std::to_array<std::string_view>(
     {"tun",    "wireguard", "ovpn",      "ipip",    "ip6tnl",    "sit", "gre",
      "gretap", "ip6gre",    "ip6gretap", "erspan",  "ip6erspan", "vti", "vti6",
      "xfrm",   "vxlan",     "geneve",    "bareudp", "gtp",       "amt"});
-// Lines of providers and modems are made of the one, wireless meshes of the other.
+// Kinds that providers' and modems' lines use, and that wireless meshes use.
 constexpr auto kKindsOverLinks = std::to_array<std::string_view>({"ppp", "batadv"});
 
 bool is_private(const IpPrefix& prefix) {
@@ -34,7 +34,7 @@ bool is_private(const IpPrefix& prefix) {
                        });
 }
 
-// The kernel makes it of an address, or of a router's word.
+// The kernel derives it from an address or from a router advertisement.
 bool is_advertised(const io::RouteEntry& route, const io::NetSnapshot& snapshot) {
     return route.protocol == kKernelProtocol && !route.destination.address.is_v4() &&
            std::none_of(snapshot.addresses.begin(), snapshot.addresses.end(),

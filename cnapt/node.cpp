@@ -20,9 +20,9 @@ namespace {
 constexpr base::Duration kHousekeepingInterval = UdpThrottle::kTick;
 constexpr base::Duration kDoubtInterval = base::seconds(1);
 constexpr base::Duration kThroughputInterval = base::seconds(1);
-// Which port of its own a datagram came to tells a node nothing.
+// The node ignores which of its ports a datagram came to.
 constexpr uint16_t kNoPort = 0;
-// A link without any uplink for so long is lost; before that, an address may be on its way.
+// A link without an uplink for this long is lost; before that a new address may come.
 constexpr base::Duration kMaxWithoutUplink = base::seconds(10);
 constexpr size_t kWorkerQueue = 1024;
 
@@ -254,7 +254,7 @@ void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, Ti
     receiver_.split(batch, kNoPort, find, hand_over, stray);
 }
 
-// Not authenticated: at most a reason to ask over control, and not often.
+// Not authenticated: at most a reason to ask over control, and rarely.
 void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
     const auto message = wire::parse_unsealed(datagram);
     const auto* unknown = message ? std::get_if<wire::Unknown>(&*message) : nullptr;
@@ -280,7 +280,7 @@ SnaptLink* Node::link_of(const Session& session) const {
     return nullptr;
 }
 
-// Every flow was made here and is bound to one SNAPT: another one's packets are nobody's.
+// Every flow was made here and is bound to one SNAPT: packets from another one belong to no flow.
 Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
     const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
@@ -313,8 +313,8 @@ void Node::deliver(Session& /*session*/,
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
-// A flow that was bound to that SNAPT before this process began. The node may have nothing more to
-// say, or has said it before there was a session, when it was dropped and the flow begun unbound.
+// A flow that was bound to that SNAPT before this process started. The node may have nothing more
+// to send, or sent it before there was a session, when it was dropped and the flow started unbound.
 Flow* Node::resume_flow(const Session& session,
                         const packet::PacketSummary& summary,
                         TimePoint now) {
@@ -335,7 +335,7 @@ Flow* Node::resume_flow(const Session& session,
     return flow;
 }
 
-// Without a flow it is nothing that was asked for: a SNAPT cannot open connections to the node.
+// A packet without a flow is unsolicited: a SNAPT cannot open connections to the node.
 Flow* Node::deliver_whole(Session& session,
                           base::TrafficClass /*traffic_class*/,
                           base::MutableByteView packet,

@@ -1,6 +1,6 @@
 // Node: the data path of cnapt. Packets of applications come in through cnapt0, become flows, are
 // classified, bound to a SNAPT and handed to its session; restored packets go back. Lives on the
-// data loop; control tells it of sessions.
+// data loop; control reports sessions to it.
 #pragma once
 
 #include "classifier/ruleset.hpp"
@@ -41,13 +41,12 @@ namespace continuo::cnapt {
 
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
-// Packets of one flow that wait for its process; later ones are dropped and counted.
+// Most packets of one flow that wait for its process; later ones are dropped and counted.
 inline constexpr size_t kMaxWaitingPackets = 32;
-// TCP packets without a flow that are answered with a reset, of all SNAPTs in a second; others are
-// dropped as they are. Each takes a flow for as long as any that was reset.
+// Most TCP packets without a flow, of all SNAPTs, that are answered with a reset per second; others
+// are dropped. Each occupies a flow for as long as any that was reset.
 inline constexpr uint32_t kMaxResetsPerSecond = 16;
-// A flow's first packets wait no longer than this for its process; a late answer may still change
-// the class.
+// Longest wait of a flow's first packets for its process; a late answer may still change the class.
 inline constexpr base::Duration kProcessWait = base::milliseconds(2);
 
 struct NodeSettings {
@@ -62,51 +61,51 @@ struct NodeSettings {
     dataplane::Recording recording;  // must outlive the Node
 };
 
-// An uplink that has fallen silent while it was in use is not taken back for so long, twice as long
-// each time it does so again, while there is another.
+// An uplink that falls silent while in use is not used again for this long, doubled each time it
+// recurs, while there is another.
 inline constexpr base::Duration kFirstBar = base::seconds(1);
 inline constexpr base::Duration kLongestBar = base::seconds(60);
 
-// What is known of one SNAPT.
+// State of one SNAPT.
 struct SnaptLink {
     std::string name;
     SnaptAddresses addresses;
-    // Of the network: its IPv4 addresses are reached by that.
+    // NAT64 prefix of the network, by which its IPv4 addresses are reached.
     std::optional<base::IpPrefix> nat64{};
     const base::Endpoint& address() const { return addresses.current(); }  // in use
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
-    control::Allowance allowance;  // as told lately
-    bool is_up = false;            // keys installed, and a path has answered and not died since
+    control::Allowance allowance;  // the latest one reported
+    bool is_up = false;            // keys installed; a path has answered and not died since
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
-    base::TimePoint control_asked_at{};           // whether its connection still works
+    base::TimePoint control_asked_at{};           // when its connection was last tested
     std::string moving_from;
-    double load = 0;   // as told, 0 to 1
-    double price = 1;  // as told, of the plan's
+    double load = 0;   // reported, 0 to 1
+    double price = 1;  // reported, of the plan
     // Its lease has an address of that version.
     bool carries(base::IpVersion version) const {
         return (version == base::IpVersion::V4 ? accept.lease_ipv4 : accept.lease_ipv6).has_value();
     }
-    // As told: packets that go there pass.
+    // Reported: packets to these destinations pass.
     bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }
-    // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
-    // there: not taken back until then, unless there is no other.
+    // Per slot, for paths that fell silent while in use, or were left because UDP is throttled
+    // there: not used again until then, unless there is no other.
     struct Bar {
         base::TimePoint until{};
         base::Duration span{};
-        base::Duration longest{};  // which of the two it was
+        base::Duration longest{};  // upper bound of `span`; tells the reasons apart
     };
     std::array<Bar, wire::kMaxPaths> bars{};
-    base::TimePoint bar_ends_at = base::kNever;  // the next
+    base::TimePoint bar_ends_at = base::kNever;  // the next end of a bar
     // By mode and name.
     std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
     base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
     uint64_t committed_bits_per_s = 0;                       // needs of the flows bound to it
     uint64_t handovers = 0;
-    // Both ways, outer, over the last second or so; none before the first measurement.
+    // Outer bytes both ways, over about the last second; none before the first measurement.
     std::optional<uint64_t> throughput_bits_per_s;
     uint64_t measured_bytes = 0;
     base::TimePoint measured_at{};
@@ -119,15 +118,15 @@ struct SnaptLink {
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // of outer ones
     TcpFallback fallback;
     UdpThrottle throttle;
-    base::TimePoint other_heard_at{};  // of `throttle`, also when flows are spread no more
-    session::PathMask throttled = 0;   // slots of the uplinks where it said so
+    base::TimePoint other_heard_at{};  // of `throttle`, even when flows are no longer spread
+    session::PathMask throttled = 0;   // slots of the uplinks where it reported throttling
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
-    bool has_route = false;     // active_slot, when the network changed last
-    bool is_learned = false;    // from a directory: without flows it is not kept alive
-    bool is_listed = true;      // gets new flows; else only when no other is up
+    bool has_route = false;     // of active_slot, at the last change of the network
+    bool is_learned = false;    // from a directory: not kept alive without flows
+    bool is_listed = true;      // gets new flows; otherwise only when no other is up
     base::TimePoint stream_mended_at{};
     base::TimePoint doubted_at{};         // SNAPT was asked whether it knows the session
-    std::vector<base::Endpoint> offered;  // where control looks for it
+    std::vector<base::Endpoint> offered;  // addresses that control tries
     std::string configured;  // address as the configuration has it: a name may not be found
     Failure failure;         // the last one of its login and control link
     std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
@@ -141,7 +140,7 @@ struct Handover {
     double gap_ms = 0;
 };
 
-// The daemon's own record of a flow.
+// Per-flow data of the daemon.
 struct NodeFlow : flow::FlowDetails {
     flow::Flow* flow = nullptr;
     SnaptLink* link = nullptr;
@@ -156,7 +155,7 @@ struct NodeFlow : flow::FlowDetails {
     base::TimePoint waits_until = base::kNever;
     policy::PromotionTracker promotion;
     bool is_classified = false;
-    // Begun for the resets of a connection that nobody here knows: nothing of it goes to the host.
+    // Started for the resets of an unknown connection: nothing of it goes to the host.
     bool is_unknown = false;
 };
 
@@ -175,9 +174,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     Node& operator=(const Node&) = delete;
     ~Node() override;
 
-    // Opens the TUN device and follows the host's addresses. The text of a failure is in `failure`.
+    // Opens the TUN device and follows the host's addresses. On failure `failure` has the text.
     base::Result<void> start(std::string& failure);
-    // Whether the TUN device outlives this node. False: that could not be set.
+    // Whether the TUN device outlives this node. False: it could not be set.
     bool keep_device(bool is_kept) {
         return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
     }
@@ -185,22 +184,23 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- Control, on the data loop
     // Port 0: not known yet.
     SnaptLink& add_link(std::string name, const base::Endpoint& address);
-    // What the SNAPT's name, or the configuration, says: the first of each IP version is taken,
-    // unless one of them is in use.
+    // The addresses from the SNAPT's name or the configuration: takes the first of each IP version,
+    // unless another one of them is in use.
     void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
-    // The SNAPT is no more reached by that version.
+    // The SNAPT has no address of that version any more.
     void forget_address(SnaptLink& link, base::IpVersion version);
-    // Some interface has an uplink of IPv6, and none of IPv4.
+    // An interface has an uplink of IPv6 and none of IPv4.
     bool lacks_ipv4() const;
-    // Control has reached the SNAPT there, and has been told its UDP ports; establish() follows.
+    // Control has reached the SNAPT there and knows its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
-    // By that uplink, after others had failed: data goes there too, unless it goes already.
+    // Control connected by that uplink after others had failed: data uses it too, unless it already
+    // flows.
     void on_reached_by(SnaptLink& link, uint8_t slot);
     // Keys and parameters of a new or continued association.
     base::Result<void>
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
-    // Datagrams over TCP: where they go, what came, room again, the connection's end.
+    // Datagrams over TCP: the queue into it, received ones, free room, the end of the connection.
     // `slot`: of the uplink that the connection was made by, if that is known.
     void open_stream(SnaptLink& link,
                      dataplane::StreamPort port,
@@ -213,20 +213,20 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static bool goes_nowhere(const SnaptLink& link);
     void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
-    // Whether it still answers.
+    // Asks whether the SNAPT still answers.
     void ask(SnaptLink& link);
-    // The same of all its paths, those too that are dead; their answers are counted.
+    // Asks all its paths, including dead ones; their answers are counted.
     void ask_all(SnaptLink& link);
-    // Some SNAPT that is listed is up.
+    // At least one listed SNAPT is up.
     bool has_listed_link() const;
-    // Some SNAPT that answers carries that version.
+    // At least one SNAPT that answers carries that version.
     bool carries(base::IpVersion version) const;
-    // Some SNAPT answers, and none of those carries that version: its flows are refused.
+    // A SNAPT answers, but none that does carries that version: its flows are refused.
     bool refuses(base::IpVersion version) const;
     bool has_flows(const SnaptLink& link);
-    // One without flows; its control link is gone.
+    // Removes a SNAPT without flows whose control link is gone.
     void remove_link(const SnaptLink& link);
-    // Whether a portal stands behind the uplink: then others are used, if there are any.
+    // Sets whether the uplink is behind a captive portal: then others are preferred.
     void set_captive(uint8_t slot, bool is_captive, const std::string& portal_url);
     // A SNAPT answers over it, as far as is known.
     bool works(const Uplink& uplink) const;
@@ -236,16 +236,16 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_path(const SnaptLink& link, const Uplink& uplink) const {
         return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
     }
-    // Why the SNAPT does not work; `slot`: of the uplink that is to blame, if one is.
+    // Why the SNAPT does not work; `slot`: the uplink at fault, if there is one.
     static void note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot);
-    // The same of one of several ways, while others are tried.
+    // The same for one of several ways, while others are tried.
     static void note_way(SnaptLink& link, const Failure& failure, std::optional<uint8_t> slot);
-    // It has let the node in, by the uplink in `slot`.
+    // The SNAPT has let the node in, by the uplink in `slot`.
     static void note_login(SnaptLink& link, std::optional<uint8_t> slot);
-    // It will not carry any more for this session: data does not wait for silence.
+    // The uplink will carry nothing more for this session: data does not wait for silence.
     void give_up(SnaptLink& link) { lose_link(link); }
 
-    // Once a second: of what the rates are made that are reported.
+    // Once a second: samples for the reported rates.
     void look_at_rates(base::TimePoint now);
 
     // --- Policy
@@ -261,7 +261,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
-    // All sessions, those that are over, too.
+    // Totals of all sessions, including ended ones.
     report::ClassFigureTable sent() const;
     dataplane::ReceivedFigures received() const;
     const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
@@ -300,7 +300,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
-    // Each class has a socket of its own, made with the marks of the start.
+    // Each class has its own socket, with the marks that were set at the start.
     uint8_t tos_of(const session::TransmitItem& item) override {
         return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
     }
@@ -334,19 +334,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
     void add_paths(SnaptLink& link, base::TimePoint now);
     void add_new_paths(SnaptLink& link, base::TimePoint now);
-    // All but the active one.
+    // All paths but the active one.
     void remove_cut_paths(SnaptLink& link);
-    // Path indexes of the link whose path is such a one.
+    // Path indexes of the link whose path has that property.
     template <typename Predicate>
     static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
-    // Of those that are paths of the link.
+    // The best of the uplinks that are paths of the link.
     Uplink* best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded);
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     static base::TimePoint silent_since(const SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // `next` takes its place.
+    // `next` takes the uplink's place.
     void bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, base::TimePoint now);
-    // For `first`, twice as long each time when it happens again.
+    // Bars the path for `first`, doubled each time it recurs.
     static void bar_uplink(SnaptLink& link,
                            uint8_t slot,
                            base::Duration first,
@@ -372,11 +372,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     largest_segment(const SnaptLink& link, const flow::Flow& flow, base::TimePoint now);
 
     // node_hints.cpp
-    // Follows Wi-Fi where this kernel has that.
+    // Follows Wi-Fi if this kernel supports it.
     void follow_wireless();
     void on_wireless(const io::WirelessEvent& event);
     void on_signal(uint32_t interface_index, base::TimePoint now);
-    // Of Wi-Fi uplinks in use, while they are used.
+    // Signal of the Wi-Fi uplinks in use.
     uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);
     bool is_cut(uint8_t slot) const;
@@ -387,10 +387,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_pause(base::Duration pause);
 
     // node_stream.cpp
-    // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
+    // Decides whether data should go over TCP; sets fallback_timer_ if that depends on time.
     void consider_stream(SnaptLink& link, base::TimePoint now);
     void use_stream(SnaptLink& link, const char* reason, base::TimePoint now);
-    // The uplink in that slot carries the data instead, over UDP.
+    // Moves the data to the uplink in that slot, over UDP.
     void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // Tries UDP again while on TCP.
     void retry_udp(SnaptLink& link, base::TimePoint now);
@@ -399,15 +399,15 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void ask_udp(SnaptLink& link, base::TimePoint now);
     session::PathMask slots_beside(uint8_t slot) const;
     static session::PathMask barred_slots(const SnaptLink& link, base::TimePoint now);
-    // Looks whether UDP loses so much that TCP should be tried.
+    // Checks whether UDP loses so much that TCP should be tried.
     void watch_throttle(SnaptLink& link, base::TimePoint now);
-    // Another port of the SNAPT when the one in use is silent and TCP does not help.
+    // Tries another port of the SNAPT when the one in use is silent and TCP does not help.
     void try_next_port(SnaptLink& link, base::TimePoint now);
-    // Another connection in the place of one that has been stuck for long.
+    // Replaces a TCP connection that has been stuck for long.
     void mend_stream(SnaptLink& link, base::TimePoint now);
     static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
     const Uplink* other_uplink(const SnaptLink& link, base::TimePoint now);
-    // By another uplink, where TCP is silent. False: it is not, or there is none.
+    // Connects by another uplink if TCP is silent. False: it is not, or there is no other.
     bool move_stream(SnaptLink& link, base::TimePoint now);
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();
@@ -423,7 +423,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // The SNAPT that the flow was bound to before a restart.
     std::optional<size_t> former_snapt(const packet::FiveTuple& flow) const;
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
-    // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, where that is so.
+    // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, if so configured.
     bool refuses_on_link(NodeFlow& node_flow, base::TimePoint now);
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
@@ -443,8 +443,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_process_found(const packet::FiveTuple& tuple,
                           const io::SocketOwner& owner,
                           std::string user);
-    // For new flows; the best there is, is taken. An idle SNAPT that has died is not missed by the
-    // data path, but its control link is lost.
+    // The SNAPTs for new flows; the best one is chosen. The data path does not notice the death of
+    // an idle SNAPT, but its control link is lost.
     enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
     static Fitness fitness(const SnaptLink& link);
     policy::Decision decide(const NodeFlow& node_flow) const;
@@ -472,7 +472,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     dataplane::DatagramReceiver receiver_;
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
-    bool has_new_marks_ = false;  // outer DSCP was changed by a reload
+    bool has_new_marks_ = false;  // a reload changed the outer DSCP
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
@@ -490,8 +490,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t handover_count_ = 0;
     base::TimePoint resets_began_at_{};  // the second in which resets_ were sent
     uint32_t resets_ = 0;
-    base::TimePoint refusal_told_at_{};       // in the log
-    base::TimePoint handover_log_free_at_{};  // when what was logged so far is paid for
+    base::TimePoint refusal_told_at_{};       // when a refusal was last logged
+    base::TimePoint handover_log_free_at_{};  // when the rate limit allows the next line
     uint64_t unlogged_handovers_ = 0;
 };
 

@@ -178,7 +178,7 @@ void read_uplinks(Section& root, UplinkConfig& uplinks) {
     section.finish();
 }
 
-// A server that is not reached through the tunnel would be asked beside it.
+// A server that is not reached through the tunnel would be asked outside it.
 void check_dns_server(Section& section, const config::Node& item, const CaptureConfig& capture) {
     const auto server = base::IpAddress::parse(item.text);
     if (!server) {
@@ -329,7 +329,7 @@ std::string render_capture(const NodeConfig& config) {
     return text;
 }
 
-// By its tables; those of a file with neither program's may be misspelt.
+// Tells the two files apart by their tables; those of a file with neither may be misspelt.
 bool is_policy(const config::Node& tree) {
     const auto has_any = [&tree](std::span<const std::string_view> keys) {
         return std::any_of(keys.begin(), keys.end(),
@@ -433,7 +433,7 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "spin_us", running.spin_us == fresh.spin_us);
     compare(restart, "identity.user", running.identity.user == fresh.identity.user);
     compare(restart, "identity.key_id", running.identity.key_id == fresh.identity.key_id);
-    // What stands in a key file is read at the start only.
+    // The key file is read only at the start.
     compare(restart, "identity.key",
             running.identity.key == fresh.identity.key || !fresh.identity.key_file.empty());
     compare(restart, "identity.key_file", running.identity.key_file == fresh.identity.key_file);

@@ -1,4 +1,4 @@
-// cnapt.toml: what it holds, its parser, and its text as `snapt user add` prints it. Pure: the
+// cnapt.toml: its contents, its parser, and its text as `snapt user add` prints it. Pure: the
 // caller reads files, the host name and the key file.
 #pragma once
 
@@ -98,13 +98,13 @@ struct ParsedNodeConfig {
 };
 ParsedNodeConfig parse_node_config(std::string_view text, const std::string& filename);
 
-// What `cnapt check` does with a file: cnapt.toml or policy.toml, told apart by their tables.
+// Check of a file for `cnapt check`: cnapt.toml or policy.toml, told apart by their tables.
 std::vector<config::Diagnostic> check_node_text(std::string_view text, const std::string& filename);
 
-// A complete commented cnapt.toml. An empty node is left to the host name; the key is printed.
+// A complete commented cnapt.toml, with the key. An empty node name means the host name.
 std::string render_node_config(const NodeConfig& config);
 
-// What a reload can take over at once, and what only a restart can.
+// Changes that a reload applies at once, and those that need a restart.
 struct ConfigChanges {
     std::vector<std::string> applied;
     std::vector<std::string> needs_restart;

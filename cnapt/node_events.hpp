@@ -1,4 +1,4 @@
-// NodeEvents: what a Node tells its owner.
+// NodeEvents: notifications from a Node to its owner.
 #pragma once
 
 #include "common/base/path_mode.hpp"
@@ -20,14 +20,14 @@ class NodeEvents {
     virtual void on_link_usable(SnaptLink& link) = 0;
     // Nothing comes back from this SNAPT on any uplink.
     virtual void on_link_lost(SnaptLink& link) = 0;
-    // Flows with that tag use the paths so. Tag 0 is of flows without a name.
+    // Path mode of flows with that tag. Tag 0: flows without a rule name.
     virtual void
     on_new_app(SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) = 0;
-    // SNAPT says that it does not know the session; ask over control.
+    // SNAPT does not know the session; ask over control.
     virtual void on_session_doubted(SnaptLink& link) = 0;
     // Data goes over TCP and nothing comes back: the connection may be dead.
     virtual void on_stream_stuck(SnaptLink& link) = 0;
-    // Addresses, routes or interfaces are others now.
+    // Addresses, routes or interfaces have changed.
     virtual void on_network_changed() = 0;
 };
 

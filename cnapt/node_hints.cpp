@@ -1,6 +1,6 @@
-// Node: hints from below IP, and of a pause of this host, that hasten what silence would tell
-// (docs/PROTOCOL.md section 5.1). What a hint says is asked about; only an uplink that has no
-// carrier, or no access point, is left at once.
+// Node: hints from below IP, and of a suspend of this host, that speed up the detection of silence
+// (docs/PROTOCOL.md section 5.1). A hint only triggers a question; an uplink without carrier or
+// access point is left at once.
 #include "cnapt/node.hpp"
 #include "common/base/log.hpp"
 
@@ -12,8 +12,8 @@ using base::TimePoint;
 
 namespace {
 
-// Between questions for the signal of an uplink that carries traffic: of one that was strong, and
-// of one that may be lost soon.
+// Intervals between queries for the signal of an uplink that carries traffic: one that was strong,
+// and one that may be lost soon.
 constexpr base::Duration kSignalInterval = base::seconds(3);
 constexpr base::Duration kSignalIntervalWhenLow = base::seconds(1);
 constexpr int kLowDbm = -68;
@@ -80,7 +80,7 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
         if (is_news) {
             paths.ask(active->slot, now);
         }
-        // So that one that answers is at hand when this one falls silent.
+        // So that another path has answered when this one falls silent.
         if (active->is_weak) {
             probe_others(*link, active->slot, now);
         }
@@ -89,7 +89,7 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
     driver_.pump(now);
 }
 
-// By the links of all SNAPTs that use it.
+// For the links of all SNAPTs that use it.
 uint64_t Node::received_on(uint8_t slot) const {
     uint64_t datagrams = 0;
     for (const auto& link : links_) {
@@ -101,7 +101,7 @@ uint64_t Node::received_on(uint8_t slot) const {
     return datagrams;
 }
 
-// An idle uplink is not asked: its signal would be news to nobody.
+// An idle uplink is not queried: nobody needs its signal.
 void Node::ask_signals(TimePoint now) {
     if (!wireless_) {
         return;
@@ -116,7 +116,7 @@ void Node::ask_signals(TimePoint now) {
             active->is_weak || (active->signal_dbm && *active->signal_dbm < kLowDbm);
         const base::Duration interval = is_low ? kSignalIntervalWhenLow : kSignalInterval;
         const uint64_t datagrams = received_on(active->slot);
-        // One that did not answer the first question is no Wi-Fi.
+        // An uplink that does not answer the first query is no Wi-Fi.
         const bool is_due = active->is_wireless && now - active->signal_asked_at >= interval &&
                             datagrams != active->datagrams_when_asked;
         if ((is_first || is_due) && wireless_->ask_signal(active->interface_index)) {
@@ -126,7 +126,7 @@ void Node::ask_signals(TimePoint now) {
     }
 }
 
-// Behind another access point, another NAT may be.
+// A different NAT may be behind another access point.
 void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (link.active_slot == slot && !link.is_on_stream) {
@@ -167,7 +167,7 @@ void Node::on_pause(base::Duration pause) {
         events_.on_path_moved(*link);
     }
     events_.on_network_changed();  // it may have woken up in another place
-    // The wake-up has just begun: sending is for its end.
+    // The wake-up has just begun: sending comes at its end.
     loop_.post([this] { driver_.pump(loop_.now()); });
 }
 

@@ -1,4 +1,4 @@
-// Node: what it remembers and logs for people: why a SNAPT or a path does not work, handovers.
+// Node: failures of SNAPTs and paths, and handovers, kept and logged for people.
 #include "cnapt/node.hpp"
 #include "common/base/log.hpp"
 
@@ -12,12 +12,11 @@ using base::TimePoint;
 
 namespace {
 
-// Handovers in the log: so many at once, and one each interval in the long run. Choices, not
-// measured.
+// Handovers logged at once, and the interval in the long run. Choices, not measured.
 constexpr int kLoggedAtOnce = 20;
 constexpr base::Duration kLogInterval = base::seconds(3);
 
-// The way to the SNAPT may be to blame, not the login.
+// The way to the SNAPT may be at fault, not the login.
 bool is_of_path(FailureKind kind) {
     switch (kind) {
     case FailureKind::NoSnapt:

@@ -9,8 +9,8 @@ constexpr uint16_t kDnsPort = 53;
 
 }  // namespace
 
-// Flows that are in the tunnel stay there, whatever network the node has moved to. Questions for
-// names do too: ResolverWatch tells which way a name server answers.
+// Flows in the tunnel stay there, whatever network the node has moved to. So do DNS questions:
+// ResolverWatch decides by which way a name server answers.
 bool Node::refuses_on_link(NodeFlow& node_flow, base::TimePoint now) {
     const packet::FiveTuple& tuple = node_flow.flow->tuple;
     const OnLinkNetwork* network =

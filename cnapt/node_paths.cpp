@@ -1,4 +1,4 @@
-// Node: which uplink each SNAPT is reached by.
+// Node: the choice of the uplink for each SNAPT.
 #include "cnapt/node.hpp"
 #include "common/base/log.hpp"
 
@@ -14,10 +14,10 @@ using session::Session;
 namespace {
 
 constexpr size_t kKeptHandovers = 32;
-// A path that was heard so lately needs no question before it takes over.
+// A path heard this recently takes over without being asked.
 constexpr base::Duration kProofLifetime = base::seconds(2);
 constexpr base::Duration kControlInterval = base::seconds(2);
-// In the place of interface and address.
+// Stands in for interface and address.
 constexpr const char* kOverTcp = "tcp";
 
 bool is_known(const session::Path& path) {
@@ -51,7 +51,7 @@ void Node::follow_snapt_addresses() {
 std::vector<base::IpAddress> Node::snapt_addresses() const {
     std::vector<base::IpAddress> snapts;
     for (const auto& link : links_) {
-        // One by hearsay must not make an uplink of a tunnel by the address that was told.
+        // A SNAPT known from hearsay must not make a tunnel an uplink by its address.
         if (link->is_learned && !link->session) {
             continue;
         }
@@ -151,7 +151,7 @@ void Node::ask_all(SnaptLink& link) {
     driver_.pump(now);
 }
 
-// One that died of silence is not new: its own announcements bring it back.
+// A path that died of silence is not new: its own announcements revive it.
 void Node::add_paths(SnaptLink& link, TimePoint now) {
     add_new_paths(link, now);
     session::PathSet& paths = link.session->paths();
@@ -160,7 +160,7 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
             continue;
         }
         paths.suspect(uplink->slot, uplink->is_weak);
-        // What has changed may have brought it back.
+        // The change of the network may have restored the path.
         if (link.is_on_stream) {
             if (may_ask_udp(link, *uplink)) {
                 paths.retry(uplink->slot, link.addresses.of(uplink->address.version), now);
@@ -179,13 +179,13 @@ void Node::add_new_paths(SnaptLink& link, TimePoint now) {
         }
         paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
         if (link.is_on_stream && link.active_slot) {
-            paths.give_up(uplink->slot);  // has to answer before it takes over
+            paths.give_up(uplink->slot);  // must answer before it takes over
         }
     }
 }
 
-// They shall carry no copies and no share either, in no direction. Behind them another network may
-// be when they are back.
+// Withdraws the paths: they must carry no copies and no share in either direction. When they
+// return, another network may be behind them.
 void Node::remove_cut_paths(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
         if (!uplink->can_carry() && link.active_slot != uplink->slot) {
@@ -231,7 +231,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
     const bool has_gained_route = !std::exchange(link.has_route, has_route) && has_route;
     if ((has_lost_way && !link.active_slot) || (has_gained_route && link.active_slot == former)) {
-        // Control may find SNAPT by an address that data does not have, or by the route that came
+        // Control may reach SNAPT by an address that data does not use, or by a route that came
         // after the uplink's.
         events_.on_path_moved(link);
     }
@@ -259,7 +259,7 @@ Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
     return uplinks_->best_for(link.addresses, monitor_->snapshot(), excluded | none);
 }
 
-// The best route's uplink. While the active one carries, or may do so again, another one has to
+// The uplink of the best route. While the active one carries, or may do so again, another must
 // answer before it takes its place.
 void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     using session::PathState;
@@ -307,7 +307,7 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
         const Uplink* uplink = uplinks_->at(slot);
         return uplink != nullptr && Uplinks::is_last_resort(*uplink, link.addresses, network);
     };
-    // A tunnel may be carried by what this very session carries: it has to answer first.
+    // A tunnel may be carried by this very session: it must answer first.
     if (best != nullptr && (may_carry || is_last_resort(best->slot)) &&
         is_unproven(best->slot, paths.path(best->slot))) {
         paths.probe(best->slot, now);
@@ -316,7 +316,7 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
         });
     }
     if (best == nullptr && (!link.active_slot || is_cut(*link.active_slot))) {
-        // UDP may be blocked there, and TCP pass.
+        // UDP may be blocked there, and TCP may pass.
         best = best_without([&](uint8_t slot, const session::Path& path) {
             return is_cut(slot) || (is_last_resort(slot) && is_unproven(slot, path));
         });
@@ -336,7 +336,7 @@ void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
     driver_.touch(*link.session);
 }
 
-// The interruption of a move begins with the silence that causes it, not when that is believed.
+// The interruption of a move counts from the silence that causes it, not from its detection.
 TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
     if (link.is_on_stream) {
         return now;  // TCP has carried since
@@ -368,7 +368,7 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
     link.session->paths().activate(slot, now);
 }
 
-// With the other addresses of its interface, if another interface takes over.
+// Also bars the other addresses of the interface, if another interface takes over.
 void Node::bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, TimePoint now) {
     if (!link.session->paths().path(slot).is_failing()) {
         return;
@@ -393,7 +393,7 @@ void Node::bar_uplink(
     link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
 }
 
-// What was barred may be taken back now.
+// Uplinks that were barred may be used again now.
 void Node::end_bars(SnaptLink& link, TimePoint now) {
     if (link.bar_ends_at > now) {
         return;
@@ -479,7 +479,7 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     }
 }
 
-// A NAT between has forgotten the mappings, or the node has moved: the control link may be dead.
+// A NAT on the way has lost the mappings, or the node has moved: the control link may be dead.
 void Node::on_path_challenged(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
     if (link->active_slot == path && now - link->control_asked_at >= kControlInterval) {

@@ -1,4 +1,4 @@
-// Node: how much goes which way, for reports.
+// Node: measured rates for reports.
 #include "cnapt/node.hpp"
 
 namespace continuo::cnapt {

@@ -13,15 +13,15 @@ namespace {
 
 constexpr base::Duration kNextPortAfter = base::seconds(2);
 constexpr base::Duration kNextPortInterval = base::seconds(1);
-// Of the silence, where nothing is sent.
+// Fraction of the silence after which the next port is tried, while nothing is sent.
 constexpr int64_t kNextPortShare = 8;
 constexpr base::Duration kNextPortLongest = base::seconds(300);
-// A connection that a NAT has forgotten stays silent until TCP gives it up; a link that pauses does
-// not.
+// A connection that a NAT has forgotten stays silent until TCP gives it up; a link that pauses
+// recovers.
 constexpr base::Duration kStuckAfter = base::seconds(3);
 constexpr base::Duration kMendInterval = base::seconds(10);
-// TCP that owes an answer for so long, or so many round trips, ends its trial or moves to another
-// uplink: as long as UDP is waited for.
+// TCP that owes an answer for this long, or this many round trips, ends its trial or moves to
+// another uplink: as long as UDP is waited for.
 constexpr base::Duration kStreamSilentAfter = kAskStreamAfter;
 constexpr int64_t kStreamSilentAfterRtts = 4;
 
@@ -91,7 +91,7 @@ void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
         link.session->on_datagrams(datagrams, now);
         loop_.note_moved(datagrams.front().bytes.size());
     };
-    // What SNAPT repeats was sealed for another path.
+    // Datagrams that SNAPT repeats were sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };
     receiver_.pull(queue, link.local_id, link.stream_address, 0, is_allowed, hand_over);
     tun_port_->coalescer().flush();
@@ -107,7 +107,7 @@ void Node::on_stream_room(SnaptLink& link) {
     }
 }
 
-// The announcement makes the next connection, and SNAPT repeat what was under way.
+// The announcement creates the next connection, and makes SNAPT repeat datagrams under way.
 void Node::on_stream_lost(SnaptLink& link) {
     if (link.session && link.is_on_stream) {
         const TimePoint now = loop_.now();
@@ -170,7 +170,7 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     }
     link.moving_since = std::min(link.moving_since, silent_since(link, now));
     for (const Uplink* uplink : uplinks_->list()) {
-        paths.give_up(uplink->slot);  // an answer to a retry is what brings it back
+        paths.give_up(uplink->slot);  // only an answer to retry() brings it back
     }
     link.is_on_stream = true;
     link.fallback.on_stream_used(now);
@@ -185,8 +185,8 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     driver_.touch(*link.session);
 }
 
-// What was given up for TCP is asked as one that fell silent; where UDP is throttled it is not
-// taken back for as long as TCP is kept at first, and longer if that happens again.
+// Paths given up for TCP are asked like paths that fell silent. A throttled one is not used again
+// for as long as TCP is kept at first, longer if it recurs.
 void Node::leave_stream(SnaptLink& link, uint8_t slot, TimePoint now) {
     link.fallback.on_udp_used(now);
     link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
@@ -216,14 +216,14 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
     }
 }
 
-// Where UDP is throttled TCP is kept; another interface is another network.
+// Keeps TCP where UDP is throttled; another interface is another network.
 bool Node::may_ask_udp(const SnaptLink& link, const Uplink& uplink) const {
     const bool is_throttled =
         link.throttle.keeps_stream() && (link.throttled & session::mask_of(uplink.slot)) != 0;
     return is_path(link, uplink) && !is_throttled;
 }
 
-// One port a time of each IP version, so that it is clear which one answers.
+// Asks one port of each IP version at a time, so that it is clear which one answers.
 void Node::ask_next_port(SnaptLink& link, TimePoint now) {
     const auto& uplinks = uplinks_->list();
     if (std::any_of(uplinks.begin(), uplinks.end(),
@@ -246,7 +246,7 @@ void Node::ask_udp(SnaptLink& link, TimePoint now) {
     driver_.pump(now);
 }
 
-// With the other addresses of its interface.
+// Includes the other addresses of the interface.
 session::PathMask Node::slots_beside(uint8_t slot) const {
     session::PathMask slots = session::mask_of(slot);
     const Uplink* one = uplinks_->at(slot);
@@ -258,7 +258,7 @@ session::PathMask Node::slots_beside(uint8_t slot) const {
     return slots;
 }
 
-// Which others, found throttled earlier, were left too lately to be fine again.
+// The other uplinks that were found throttled and left too recently to be used again.
 session::PathMask Node::barred_slots(const SnaptLink& link, TimePoint now) {
     session::PathMask slots = 0;
     for (size_t slot = 0; slot < link.bars.size(); ++slot) {
@@ -334,7 +334,7 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
     if (since == base::kNever || now - since < kNextPortAfter) {
         return;
     }
-    // A SNAPT that is away is asked ever less by a node that has nothing to send.
+    // A node with nothing to send asks an absent SNAPT ever less often.
     const base::Duration interval =
         path.packets_sent_at > link.port_taken_at
             ? kNextPortInterval
@@ -358,7 +358,8 @@ bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
            now - std::max(path.unanswered_since, link.stream_mended_at) >= patience;
 }
 
-// Of another interface than the active one, and not found bad lately; null: there is none.
+// An uplink on another interface than the active one that was not bad recently; null: there is
+// none.
 const Uplink* Node::other_uplink(const SnaptLink& link, TimePoint now) {
     const auto left_out =
         static_cast<session::PathMask>(slots_beside(*link.active_slot) | barred_slots(link, now));
@@ -373,7 +374,7 @@ bool Node::goes_nowhere(const SnaptLink& link) {
            link.session->paths().path(*link.active_slot).is_failing();
 }
 
-// The uplink may be what makes TCP silent: the next connection is made by another.
+// The uplink may be why TCP is silent: the next connection uses another.
 bool Node::move_stream(SnaptLink& link, TimePoint now) {
     const Uplink* const other = is_stream_silent(link, now) ? other_uplink(link, now) : nullptr;
     if (other == nullptr) {

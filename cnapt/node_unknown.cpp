@@ -1,6 +1,6 @@
 // Resets for TCP connections that the node does not know any more, as a host's TCP would send them.
-// Their packets never reach the host: a SNAPT cannot open connections to the node. Also the log of
-// flows that are refused because the table is full.
+// Their packets never reach the host: a SNAPT cannot open connections to the node. Also logs flows
+// that are refused because the table is full.
 #include "cnapt/node.hpp"
 #include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr base::Duration kRefusalLogInterval = base::seconds(60);
 
-// Data, or the end of it. A SYN begins something that nobody here has asked for.
+// A packet with data or FIN. A SYN would start a connection that nobody here asked for.
 bool is_to_answer(const packet::PacketSummary& summary) {
     namespace flag = packet::tcp_flag;
     const bool opens = (summary.tcp_flags & (flag::kSyn | flag::kAck)) == flag::kSyn;
@@ -25,8 +25,8 @@ bool is_to_answer(const packet::PacketSummary& summary) {
 
 }  // namespace
 
-// The reset goes by the SNAPT that the packet came from, whose NAT knows the connection. Its flow
-// is closed from the beginning: one that begins with the same addresses and ports takes its place.
+// The reset goes through the SNAPT that the packet came from, whose NAT knows the connection. Its
+// flow is closed from the start; a new one with the same addresses and ports replaces it.
 void Node::reset_unknown(SnaptLink& link,
                          const packet::PacketSummary& summary,
                          base::ByteView packet,
@@ -66,7 +66,7 @@ void Node::reset_unknown(SnaptLink& link,
     driver_.touch(*link.session);
 }
 
-// No other flow gives way to it.
+// The flow replaces no other one.
 Flow* Node::begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, TimePoint now) {
     Flow* flow = flows_.create(tuple, base::TrafficClass::LtLd, now);
     if (flow == nullptr) {
@@ -83,7 +83,7 @@ Flow* Node::begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, TimeP
     return flow;
 }
 
-// The operator is told now and then, the sender each time.
+// The operator is told at intervals, the sender each time.
 void Node::tell_refusal(TimePoint now) {
     if (refusal_told_at_ == TimePoint{} || now - refusal_told_at_ >= kRefusalLogInterval) {
         refusal_told_at_ = now;

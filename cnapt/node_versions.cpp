@@ -1,6 +1,6 @@
-// Node: a SNAPT that has addresses of both IP versions. An uplink goes to that of its own version;
-// of an interface that has both, the version in use is a path, and the other one becomes one when
-// nothing comes back over the first (docs/DECISIONS.md).
+// Node: SNAPTs with addresses of both IP versions. An uplink uses the address of its own version.
+// On an interface that has both, the version in use is a path; the other becomes one when nothing
+// comes back over the first (docs/DECISIONS.md).
 #include "cnapt/node.hpp"
 #include "cnapt/tunnel_uplinks.hpp"
 
@@ -20,7 +20,7 @@ bool answers(const session::Path& path) {
     return path.has_answered && !path.is_failing();
 }
 
-// Of one network, as the temporary and the stable address of IPv6 are (RFC 8981).
+// True if both are in one network, like the temporary and the stable address of IPv6 (RFC 8981).
 bool is_of_same_prefix(const Uplink& one, const Uplink& other) {
     constexpr size_t kPrefixBytes = 8;
     return one.address.version == base::IpVersion::V6 &&
@@ -44,7 +44,7 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             std::any_of(addresses.begin(), addresses.end(), [&](const base::Endpoint& one) {
                 return known.port != 0 && one.address == known.address;
             });
-        // Data leaves the one in use when control has reached another.
+        // Data leaves the address in use when control has reached another.
         const bool is_in_use = link.session && link.addresses.in_use == version && known.port != 0;
         if (first != addresses.end() && !is_known && !is_in_use) {
             set_address(link, *first);
@@ -63,7 +63,7 @@ void Node::on_reached(SnaptLink& link,
     if (link.udp_ports.empty()) {
         link.udp_ports = {address.port};
     }
-    // A new association begins where control got through.
+    // A new association starts where control got through.
     if (!link.active_slot || !accept.continued) {
         link.addresses.in_use = address.address.version;
     }
@@ -79,21 +79,21 @@ void Node::on_reached(SnaptLink& link,
     }
 }
 
-// Those that control tries, and those that data goes to, which control may know no more.
+// Those that data goes to, which control may know no more, and those that control tries.
 void Node::watch_routes(const SnaptLink& link) {
     std::vector<base::IpAddress> watched;
-    for (const base::Endpoint& one : link.offered) {
-        watched.push_back(one.address);
-    }
     for (const base::IpVersion version : kBothVersions) {
         if (link.addresses.has(version)) {
             watched.push_back(link.addresses.of(version).address);
         }
     }
+    for (const base::Endpoint& one : link.offered) {
+        watched.push_back(one.address);
+    }
     monitor_->watch(&link, std::move(watched));
 }
 
-// The port is that of control, unless the SNAPT has said that it has others for UDP.
+// Uses the control port unless the SNAPT has named others for UDP.
 void Node::set_address(SnaptLink& link, base::Endpoint address) {
     if (!link.udp_ports.empty() && !is_udp_port(link, address.port)) {
         address.port = link.udp_ports.front();
@@ -143,8 +143,8 @@ void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
     update_paths(link, {}, now);
 }
 
-// Two paths over one interface would share what it carries, and take copies that another one could
-// save. A deprecated address keeps no fresh one away.
+// Two paths over one interface would share its capacity and take copies that another interface
+// could save. A deprecated address does not keep a new one out.
 bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     if (is_resting(link, uplink, links_, *uplinks_, monitor_->snapshot())) {
         return true;

@@ -14,7 +14,7 @@ namespace {
 using base::IpPrefix;
 using base::IpVersion;
 
-// DHCP gives an address alone, which the kernel makes a route of.
+// DHCP gives a single address, from which the kernel makes a route.
 bool is_own_address(const io::NetSnapshot& snapshot, const IpPrefix& prefix) {
     return prefix.length == (prefix.address.is_v4() ? 32 : 128) &&
            std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),

@@ -1,6 +1,6 @@
 // OnLink: hosts with a public address in the network of an uplink, such as a printer or a NAS with
-// an IPv6 address. Private ones are near. Through the tunnel these come in from the Internet, where
-// the firewall of their network usually stands before them. Pure.
+// an IPv6 address. Private addresses are near. Through the tunnel, packets to these hosts arrive
+// from the Internet, where their network's firewall usually blocks them. Pure.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -17,8 +17,8 @@ namespace continuo::cnapt {
 
 struct UplinkRules;
 
-// Tunnel: new flows to them go through the tunnel; Refuse: they are refused at once, so that a
-// program takes the private address that the host has, too; Near: they go beside the tunnel.
+// Tunnel: new flows to them go through the tunnel. Refuse: they are refused at once, so that a
+// program takes the host's private address. Near: they go outside the tunnel.
 enum class OnLink : uint8_t { Tunnel, Refuse, Near };
 
 struct OnLinkRule {
@@ -28,18 +28,18 @@ struct OnLinkRule {
     bool operator==(const OnLinkRule&) const = default;
 };
 
-// A name itself counts before globs, and of several globs that fit the longest; where none does,
-// IPv6 is refused, and IPv4 goes through the tunnel.
+// An exact name wins over globs, and of several matching globs the longest. Without a match IPv6 is
+// refused, and IPv4 goes through the tunnel.
 OnLink on_link_fate(const std::vector<OnLinkRule>& rules,
                     const std::string& interface_name,
                     base::IpVersion version);
 
-// Shorter prefixes are no LAN: whoever gives out addresses in a network could claim the Internet as
-// his own. 64 bits are what a LAN has (RFC 4291, section 2.5.1), 16 a large campus.
+// Shorter prefixes are no LAN: whoever assigns addresses in a network could claim the whole
+// Internet. A LAN has 64 bits (RFC 4291, section 2.5.1), a large campus 16.
 inline constexpr uint8_t kShortestOnLinkV6 = 64;
 inline constexpr uint8_t kShortestOnLinkV4 = 16;
 bool is_lan_sized(const base::IpPrefix& prefix);
-// Networks beyond are left out, and counted: their hosts are reached through the tunnel.
+// Further networks are left out and counted: their hosts are reached through the tunnel.
 inline constexpr size_t kMaxOnLinkNetworks = 64;
 
 struct OnLinkNetwork {
@@ -54,7 +54,7 @@ struct OnLinkNetworks {
     std::vector<OnLinkNetwork> list;
     size_t left_out = 0;
 
-    // The network that refuses new flows to that address; null: none does.
+    // The network whose rule refuses new flows to that address; null: none does.
     const OnLinkNetwork* refusing(const base::IpAddress& address) const;
     // Prefixes that stay beside the tunnel.
     std::vector<base::IpPrefix> near() const;
@@ -65,9 +65,9 @@ struct OnLinkPolicy {
     bool is_kill_switch = false;  // Near is Refuse: it would be dropped
 };
 
-// Those with a public prefix and a route without a gateway, by interfaces with carrier and with a
-// default route of that version, but for tunnels and LAN sides, whose routes stay beside the tunnel
-// anyway (near_links.hpp).
+// Networks with a public prefix and a route without a gateway, on interfaces with carrier and a
+// default route of that version. Tunnels and LAN sides are left out: their routes stay outside the
+// tunnel anyway (near_links.hpp).
 OnLinkNetworks on_link_networks(const io::NetSnapshot& snapshot,
                                 const UplinkRules& uplinks,
                                 const OnLinkPolicy& policy);

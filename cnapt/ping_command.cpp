@@ -16,7 +16,7 @@ using report::JsonValue;
 
 namespace {
 
-// The answers of one path, which is named by interface and transport.
+// Answers of one path, identified by interface and transport.
 struct PathSum {
     std::string name;
     uint64_t asked = 0;

@@ -10,7 +10,7 @@
 namespace continuo::cnapt {
 namespace {
 
-// The round trip is measured where the answer comes; only its telling waits. A choice, not
+// The round trip is measured when the answer comes; only its report is delayed. A choice, not
 // measured.
 constexpr base::Duration kLookInterval = base::milliseconds(5);
 

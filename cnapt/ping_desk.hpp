@@ -1,6 +1,6 @@
-// PingDesk: answers `cnapt ping`: asks every path to a SNAPT and tells which came back, and after
-// what time. A path is asked by a challenge (docs/PROTOCOL.md section 5.4), sealed as data is, so
-// an answer means that data passes both ways. Belongs to the data loop.
+// PingDesk: answers `cnapt ping`: asks every path to a SNAPT and reports which answered, and after
+// how long. The question is a challenge (docs/PROTOCOL.md section 5.4), sealed like data, so an
+// answer means that data passes both ways. Belongs to the data loop.
 #pragma once
 
 #include "cnapt/node.hpp"
@@ -12,8 +12,8 @@
 
 namespace continuo::cnapt {
 
-// Most pings that wait for answers: one more ends the oldest. And the longest wait for an answer.
-// Both are choices, not measured.
+// Most pings that wait for answers (a further one ends the oldest), and the longest wait. Both are
+// choices, not measured.
 inline constexpr size_t kMaxPings = 16;
 inline constexpr base::Duration kPingTime = base::seconds(3);
 

@@ -74,8 +74,8 @@ void PlainControl::on_tick() {
     resolvers_.on_tick();
 }
 
-// SNAPTs that are away count, too: each carries again what it did when it is back. Until all have
-// been heard nothing goes beside the tunnel.
+// SNAPTs that are away count, too: each carries its destinations again when it is back. Until all
+// have been heard, nothing goes outside the tunnel.
 std::vector<base::IpPrefix> PlainControl::denied() const {
     std::vector<const std::vector<base::IpPrefix>*> lists;
     for (const auto& link : node_.links()) {
@@ -91,7 +91,7 @@ std::vector<base::IpPrefix> PlainControl::denied() const {
 
 void PlainControl::tell() {
     capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
-    node_.monitor().watch(this, resolvers_.servers());
+    node_.monitor().watch(this, resolvers_.servers(), io::WatchRank::Second);
     PlainPlaces places{denied(), {}, carriers_in_use(node_)};
     std::vector<base::IpPrefix> near = config_.exclude;
     if (config_.kill_switch) {

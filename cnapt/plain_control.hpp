@@ -1,6 +1,5 @@
-// PlainControl: keeps the capture informed of what is to stay beside the tunnel because nobody
-// answers there through it (PlainPlaces), and says when capture may begin. Belongs to the data
-// loop.
+// PlainControl: tells the capture which destinations stay outside the tunnel because nobody answers
+// there through it (PlainPlaces), and when it may begin. Belongs to the data loop.
 #pragma once
 
 #include "cnapt/capture_switch.hpp"
@@ -13,19 +12,19 @@ namespace continuo::cnapt {
 
 class PlainControl {
   public:
-    // `on_settled`: capture may begin. All that is referred to must outlive this.
+    // `on_settled`: capture may begin. All references must outlive this.
     PlainControl(io::EventLoop& loop,
                  const Node& node,
                  CaptureSwitch& capture,
                  const NodeConfig& config,
                  std::function<void()> on_settled);
 
-    // Traffic may pass through the tunnel: some SNAPT answers.
+    // Traffic may pass through the tunnel: at least one SNAPT answers.
     void set_usable(bool is_usable);
-    // Interfaces, addresses or routes are others.
+    // Interfaces, addresses or routes have changed.
     void on_network_changed();
     void on_tick();
-    // Names would resolve if capture began.
+    // Names would resolve if capture began now.
     bool is_settled() const { return resolvers_.is_settled(); }
     const ResolverWatch& resolvers() const { return resolvers_; }
 
@@ -39,7 +38,7 @@ class PlainControl {
     const CaptureConfig& config_;
     std::function<void()> on_settled_;
     NetworkMarks marks_;
-    base::TimePoint began_at_ = base::kNever;  // some SNAPT was heard
+    base::TimePoint began_at_ = base::kNever;  // when the first SNAPT was heard
     ResolverWatch resolvers_;
 };
 

@@ -1,5 +1,5 @@
 // PlainLink: the plain TCP connection of a session that only authenticates (docs/PROTOCOL.md
-// section 3.7). It is made when there are datagrams for it. Belongs to the control thread.
+// section 3.7). It is opened for the first datagrams. Belongs to the control thread.
 #pragma once
 
 #include "cnapt/tcp_connect.hpp"
@@ -13,7 +13,7 @@ namespace continuo::cnapt {
 
 class PlainLink {
   public:
-    // From a failure to the next attempt; datagrams are dropped meanwhile.
+    // Delay after a failure; datagrams are dropped meanwhile.
     static constexpr base::Duration kAgain = base::seconds(1);
 
     struct Target {

@@ -25,7 +25,7 @@ std::vector<IpPrefix> denied_by_all(std::span<const std::vector<IpPrefix>* const
     }
     std::vector<IpPrefix> common = *lists.front();
     for (const std::vector<IpPrefix>* list : lists.subspan(1)) {
-        // Two prefixes are apart, or one holds the other: the smaller is what both deny.
+        // Two prefixes are disjoint, or one contains the other: both deny the smaller one.
         std::vector<IpPrefix> rest;
         for (const IpPrefix& one : common) {
             for (const IpPrefix& other : *list) {

@@ -1,5 +1,5 @@
-// PlainPlaces: destinations that stay beside the tunnel because nobody answers there through it.
-// With the kill switch nothing does. Pure.
+// PlainPlaces: destinations that stay outside the tunnel because nobody answers there through it.
+// With the kill switch there are none. Pure.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,23 +14,23 @@ namespace continuo::cnapt {
 struct PlainPlaces {
     std::vector<base::IpPrefix> denied;      // private ones, of all SNAPTs
     std::vector<base::IpAddress> resolvers;  // port 53 only (ResolverWatch)
-    // Where other VPNs are carried to that carry cnapt's datagrams (tunnel_uplinks.hpp). Nothing of
-    // that enters the tunnel, also with the kill switch.
+    // Remote ends of other VPNs that carry cnapt's datagrams (tunnel_uplinks.hpp). Packets to them
+    // never enter the tunnel, even with the kill switch.
     std::vector<base::IpPrefix> carriers{};
 
     bool operator==(const PlainPlaces&) const = default;
 };
 
-// The private prefixes that every SNAPT denies: `lists` has one list for each, as told. None
-// without a list.
+// The private prefixes that every SNAPT denies: one list per SNAPT in `lists`. Empty without a
+// list.
 std::vector<base::IpPrefix>
 denied_by_all(std::span<const std::vector<base::IpPrefix>* const> lists);
 
-// Adds the private prefixes that the host reaches by other routes than default ones.
+// Adds the private prefixes that the host reaches by routes other than default ones.
 void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<base::IpPrefix>& to);
 
-// Marks of the network that the host is in: default routes, and the addresses of the interfaces
-// they lead to. Bridges and containers that come and go change nothing.
+// Identifies the host's network: default routes, and the addresses of their interfaces. Bridges and
+// containers that come and go do not matter.
 struct NetworkMarks {
     std::vector<std::pair<uint32_t, base::IpAddress>> gateways;
     std::vector<std::pair<uint32_t, base::IpAddress>> addresses;

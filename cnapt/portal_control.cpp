@@ -15,7 +15,7 @@ using base::LogLevel;
 namespace {
 
 constexpr size_t kMaxQuestions = 2;  // one is under way at most
-// For a portal that does not say where it leads: every page by HTTP leads there (RFC 2606).
+// For a portal that does not give its URL: any page by HTTP leads there (RFC 2606).
 constexpr const char* kAnyPage = "http://example.com/";
 
 }  // namespace
@@ -64,8 +64,8 @@ void PortalControl::observe(base::TimePoint now) {
     }
 }
 
-// In turn: a SNAPT that is down says nothing of the way to it. One that is known by hearsay, and
-// never let this node in there, may answer as a portal would, or be somebody who was not asked.
+// Takes turns: a SNAPT that is down says nothing about the way to it. A SNAPT known from hearsay
+// that never let this node in may answer like a portal, or be an uninvolved host.
 std::optional<base::Endpoint> PortalControl::snapt_for(const Uplink& uplink) {
     const auto& links = node_.links();
     for (size_t tried = 0; tried < links.size(); ++tried) {
@@ -117,7 +117,7 @@ void PortalControl::on_answer(uint8_t slot,
             "until somebody logs in there: cnapt portal %s",
             name, url.empty() ? "without a URL" : url.c_str(), name);
     } else if (!watch_.is_captive(slot)) {
-        log(LogLevel::Info, "%s: the captive portal lets through; used again", name);
+        log(LogLevel::Info, "%s: the captive portal lets traffic through; used again", name);
     }
     tell(slot);
 }
@@ -146,7 +146,7 @@ std::optional<PortalBypass> PortalControl::bypass_of(const Uplink& uplink, uint3
     return std::nullopt;
 }
 
-// "; zrh-1: login refused: …": what is taken for a portal's work, and is none.
+// "; zrh-1: login refused: …": failures that look like a portal's doing and are not.
 std::string PortalControl::refusals() const {
     std::string text;
     for (const auto& link : node_.links()) {

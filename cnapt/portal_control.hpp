@@ -1,4 +1,4 @@
-// PortalControl: captive portals at a running node: has uplinks asked for one (PortalWatch,
+// PortalControl: captive portals at a running node. Has uplinks checked for one (PortalWatch,
 // ask_for_portal on a helper thread), keeps the tunnel off those behind one, and lets a user reach
 // it. Belongs to the data loop.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace continuo::cnapt {
 
-// So long a user's web traffic goes to a portal after `cnapt portal`, at most.
+// Longest time that a user's web traffic goes to a portal after `cnapt portal`.
 inline constexpr base::Duration kLoginTime = base::seconds(300);
 
 class PortalControl {
@@ -33,8 +33,8 @@ class PortalControl {
     void on_network_changed() { watch_.on_network_changed(loop_.now()); }
     // Once a second.
     void on_tick();
-    // Answers the command `portal`: from now on the web traffic of its user goes to the portal.
-    // Only root may ask for another user than `peer`.
+    // Answers the command `portal`: the user's web traffic goes to the portal from now on. Only
+    // root may name a user other than `peer`.
     std::string log_in(const report::JsonValue& request, uint32_t peer);
     // Does not wait for a question that is under way.
     void stop() { worker_.abandon(); }

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kTimeout{3000};
 constexpr uint16_t kHttpPort = 80;
-// For documentation (RFC 5737, RFC 3849): no host has them, so that only who answers in the place
-// of everybody answers there.
+// Documentation addresses (RFC 5737, RFC 3849) that no host has: only a box that answers for
+// everybody answers there.
 constexpr const char* kNobodyV4 = "192.0.2.80";
 constexpr const char* kNobodyV6 = "2001:db8::80";
 
@@ -30,7 +30,7 @@ bool wait(int fd, short events, Clock::time_point until) {
     return left > 0 && ::poll(&ready, 1, static_cast<int>(left)) == 1;
 }
 
-// The answer up to the other side's close; if it stays open, what came in time.
+// The answer until the peer closes, or the part received in time.
 std::vector<uint8_t> exchange(int fd, const std::string& request) {
     const auto until = Clock::now() + kTimeout;
     std::vector<uint8_t> answer;

@@ -1,5 +1,4 @@
-// Asks over one uplink whether a captive portal is there. Blocking, for seconds: on a helper
-// thread.
+// Checks over one uplink whether there is a captive portal. Blocks for seconds: on a helper thread.
 #pragma once
 
 #include "cnapt/tcp_connect.hpp"
@@ -14,9 +13,9 @@ struct PortalQuestion {
     control::PortalKey key{};
 };
 
-// At the control port; where nothing at all answers there, at port 80, the one that portals
-// intercept. Portal only if port 80 of an address that no host has is answered by HTTP, too: else a
-// web server runs on the SNAPT's host.
+// Asks the control port; if nothing answers there, port 80, which portals intercept. The result is
+// Portal only if port 80 of an address that no host has also answers HTTP: otherwise a web server
+// runs on the SNAPT's host.
 control::PortalAnswer ask_for_portal(const PortalQuestion& question);
 
 }  // namespace continuo::cnapt

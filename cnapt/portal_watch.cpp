@@ -93,7 +93,7 @@ bool PortalWatch::on_answer(uint8_t slot_number,
     if (was_captive != slot.is_captive) {
         slot.interval = {};
     }
-    // One that nobody needs is not asked again: an idle node stays silent.
+    // An uplink that nobody needs is not asked again: an idle node stays silent.
     if (slot.is_captive || (slot.is_needed && !slot.works)) {
         plan_next(slot, now);
     }

@@ -1,7 +1,7 @@
-// PortalWatch: which uplink to ask for a captive portal, and when (docs/PROTOCOL.md section 4.9).
-// An uplink is asked when it has not worked for a few seconds: when it is new, and again when it
-// stops. One behind a portal is asked until the SNAPT answers; one that is needed and does not
-// work is asked again, too, since a portal may come later. Pure; one state per slot of Uplinks.
+// PortalWatch: which uplink to check for a captive portal, and when (docs/PROTOCOL.md section 4.9).
+// An uplink is checked when it has not worked for a few seconds: when it is new, and again when it
+// stops. One behind a portal is checked until the SNAPT answers; one that is needed and does not
+// work is checked repeatedly, since a portal may come later. Pure; one state per slot of Uplinks.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -15,14 +15,14 @@
 
 namespace continuo::cnapt {
 
-// So long an uplink may take to work.
+// Time that an uplink is given to work.
 inline constexpr base::Duration kPortalGrace = base::seconds(3);
-// Behind a portal: from one question to the next, doubling.
+// Interval behind a portal; doubles.
 inline constexpr base::Duration kFirstPortalInterval = base::seconds(2);
 inline constexpr base::Duration kLongestPortalInterval = base::seconds(300);
-// Without one.
+// Interval without a portal.
 inline constexpr base::Duration kFirstTroubleInterval = base::seconds(10);
-// While somebody is logging in.
+// Interval while somebody logs in.
 inline constexpr base::Duration kLoginInterval = base::seconds(2);
 
 struct UplinkHealth {
@@ -35,16 +35,16 @@ class PortalWatch {
   public:
     static constexpr size_t kSlots = wire::kTcpPath;
 
-    // Something on the way may be another now. Portals are asked at once.
+    // The network may have changed. Portals are checked at once.
     void on_network_changed(base::TimePoint now);
     void remove(uint8_t slot) { slots_[slot] = {}; }
-    // How the uplink does; call it about once a second.
+    // Reports the state of the uplink; call about once a second.
     void observe(uint8_t slot, const UplinkHealth& health, base::TimePoint now);
-    // One at a time: the slot to ask next, which then waits for on_answer().
+    // The next slot to check, one at a time; it then waits for on_answer().
     std::optional<uint8_t> next(base::TimePoint now);
-    // True when is_captive() or url() changed. For one that is gone: nothing.
+    // True when is_captive() or url() changed. Has no effect for an uplink that is gone.
     bool on_answer(uint8_t slot_number, const control::PortalAnswer& answer, base::TimePoint now);
-    // Somebody logs in: ask often until then.
+    // Somebody logs in: check often until then.
     void hurry(base::TimePoint until) { hurry_until_ = until; }
 
     bool is_captive(uint8_t slot) const { return slots_[slot].is_captive; }

@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Datagrams are lost, and the number of a session may be that of one that is there. Number and time
-// of the rounds are choices, not measured.
+// Datagrams can be lost, and a random session number may exist. Number and interval of the rounds
+// are choices, not measured.
 constexpr int kRounds = 4;
 constexpr base::Duration kRoundTime = base::milliseconds(400);
 constexpr uint16_t kSmallProbe = 100;  // outer bytes
@@ -62,7 +62,7 @@ struct UdpAsked {
     bool is_refused(uint16_t size) const {
         return std::find(refused.begin(), refused.end(), size) != refused.end();
     }
-    // The largest that the own host sends has come through.
+    // The largest size that the own host sends has come through.
     bool is_complete() const {
         const auto* const most =
             std::find_if_not(std::begin(kProbedSizes), std::end(kProbedSizes),
@@ -76,7 +76,8 @@ base::Result<io::UniqueFd> udp_socket(const base::Endpoint& to, uint32_t fwmark)
     io::UniqueFd fd(
         ::socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const io::SocketAddress address(to);
-    // No fragments, whatever the kernel remembers of the path. The same number for both versions.
+    // Sets DF, whatever path MTU the kernel remembers. The option's value is equal for both
+    // versions.
     static_assert(IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
     const int probe = IP_PMTUDISC_PROBE;
     const int level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
@@ -132,8 +133,8 @@ void note_interface(UdpAsked& asked) {
     }
 }
 
-// Sends a datagram with a random session id, which hardly any session has, so that the SNAPT
-// answers that it is unknown.
+// Sends a datagram with a random session id, which is unlikely to exist, so that the SNAPT answers
+// that it is unknown.
 void send_probe(UdpAsked& asked, uint16_t outer_bytes, base::Random& random) {
     std::vector<uint8_t> datagram(static_cast<size_t>(outer_bytes - asked.header_bytes));
     random.fill(datagram);
@@ -267,7 +268,7 @@ std::vector<UdpReach> probe_udp(const ReachQuestion& question) {
                 send_round(asked, random);
             }
         }
-        // The last round waits only for those that have not answered at all: the others have had
+        // The last round waits only for addresses that have not answered at all: the others had
         // time.
         const bool waits =
             round + 1 == kRounds && std::any_of(all.begin(), all.end(), [](const UdpAsked& asked) {

@@ -1,6 +1,6 @@
 // Questions to SNAPTs without a session, for `cnapt doctor`: whether TCP connects, whether UDP is
-// answered and up to which size, and whether a key is let in. Blocking, each within its time; all
-// addresses at once.
+// answered and up to which size, and whether a key is let in. All addresses are asked at once; each
+// call blocks within its time.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,8 +14,8 @@
 
 namespace continuo::cnapt {
 
-// A question that the kernel routes as packets with `fwmark`, beside the tunnel; 0: no mark, which
-// takes no rights.
+// Mark of the question's packets, which are routed outside the tunnel; 0: none, which needs no
+// rights.
 struct ReachQuestion {
     std::vector<base::Endpoint> to;
     uint32_t fwmark = 0;
@@ -24,25 +24,24 @@ struct ReachQuestion {
 
 struct TcpReach {
     std::optional<base::Duration> connected_in;
-    int sys_errno = 0;  // of one that failed; ETIMEDOUT when the time is over
+    int sys_errno = 0;  // of a failure; ETIMEDOUT: no answer in time
 };
 // Connects by TCP. The answers are in the order of `to`.
 std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
 
 struct UdpReach {
     std::optional<base::Duration> answered_in;
-    int sys_errno = 0;  // of what the host refused to send, or of an ICMP error; ETIMEDOUT: nothing
-                        // came
+    int sys_errno = 0;      // send error of the host or ICMP error; ETIMEDOUT: nothing came
     std::string interface;  // by which it goes; empty: not known
-    // The largest outer packet that came through, of kProbedSizes; 0: none.
+    // The largest outer packet of kProbedSizes that came through; 0: none.
     uint16_t largest = 0;
     uint16_t interface_mtu = 0;
 };
 // Outer IP packets, the largest first. 1500 is the MTU of Ethernet, 1492 that of PPPoE (RFC 2516),
 // 1280 the least of IPv6 (RFC 8200 section 5). The others are steps between, a choice.
 inline constexpr uint16_t kProbedSizes[] = {1500, 1492, 1440, 1400, 1340, 1280};
-// A SNAPT answers a datagram of a session that it does not know with UNKNOWN (docs/PROTOCOL.md
-// section 3.6), of which nobody learns who asks. Sent several times.
+// A SNAPT answers a datagram of an unknown session with UNKNOWN (docs/PROTOCOL.md section 3.6), so
+// nobody learns who asks. Sent several times.
 std::vector<UdpReach> probe_udp(const ReachQuestion& question);
 
 struct LoginQuestion {
@@ -50,8 +49,8 @@ struct LoginQuestion {
     uint32_t fwmark = 0;
     base::Duration time{};
     control::ClientParameters parameters;
-    // Whether to say HELLO, which makes a session and ends it; without it only the key is proven
-    // and a session that is there stays.
+    // True: says HELLO, which opens and ends a session. False: only proves the key, and leaves an
+    // existing session alone.
     bool says_hello = false;
 };
 

@@ -31,8 +31,8 @@ void for_each_line(std::string_view text, Each each) {
     }
 }
 
-// "KEYWORD REST", of options without those that hold for the original's servers only; empty when
-// nothing is left.
+// "KEYWORD REST", without options that apply only to the original's servers; empty if nothing is
+// left.
 std::string kept_line(std::string_view keyword, std::string_view rest) {
     std::string line(keyword);
     while (!rest.empty()) {

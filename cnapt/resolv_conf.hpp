@@ -1,5 +1,5 @@
-// The text of resolv.conf (resolv.conf(5)): what name servers it names, and the one that takes its
-// place while names are looked up through the tunnel. Pure.
+// The text of resolv.conf (resolv.conf(5)): its name servers, and the text that replaces it while
+// names are looked up through the tunnel. Pure.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -12,22 +12,22 @@
 namespace continuo::cnapt {
 
 inline constexpr std::string_view kResolvConf = "/etc/resolv.conf";
-// More are not asked by the C library.
+// The C library asks no more servers than this.
 inline constexpr size_t kMaxNameServers = 3;
 inline constexpr size_t kMaxResolvConfBytes = size_t{64} << 10;
 
-// Addresses of `nameserver` lines; what is none (a zone such as %eth0 too) is passed over.
+// Addresses in `nameserver` lines; other values, also with a zone such as %eth0, are skipped.
 std::vector<base::IpAddress> name_servers(std::string_view text);
 
-// The file that replaces `original` (any bytes): `servers`, and the original's search list and
-// options, but for trust-ad, which was said of other servers. `saved`: where the original is.
+// The text that replaces `original` (any bytes): `servers`, and the original's search list and
+// options except trust-ad, which applied to other servers. `saved`: path of the original.
 std::string resolv_conf_through(std::span<const base::IpAddress> servers,
                                 std::string_view original,
                                 std::string_view saved);
 
-// Made by the function above, also by another run.
+// True for a text from the function above, also from another run.
 bool is_resolv_conf_of_tunnel(std::string_view text);
-// `saved` of such a text; empty when there is none.
+// `saved` of such a text; empty if there is none.
 std::string_view kept_place(std::string_view text);
 
 // systemd-resolved's stub is the only server.

@@ -57,7 +57,7 @@ bool begins(std::string_view text, std::string_view whole) {
     return whole.substr(0, text.size()) == text;
 }
 
-// Writing in place was cut short: in the middle of a line, which no other program leaves there.
+// An in-place write was interrupted within a line, as no other program leaves it.
 bool is_cut(std::string_view text, std::string_view whole) {
     return text.empty() || (text.back() != '\n' && begins(text, whole));
 }
@@ -106,7 +106,7 @@ Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& 
         (around.st_dev == status.st_dev && around.st_ino == status.st_ino)) {
         return Error{Errc::InvalidState, "the original cannot be kept beside resolv.conf", 0};
     }
-    // One process at a time: the next waits for what this one puts back.
+    // One process at a time: the next one waits until this one has restored the file.
     if (::flock(file.kept_directory_.value(), LOCK_EX | LOCK_NB) != 0) {
         return Error{Errc::WouldBlock, "another process changes resolv.conf", 0};
     }
@@ -170,7 +170,7 @@ bool ResolvFile::is_still_ours(const Content& now) const {
 std::string ResolvFile::other_place(const Content& content) const {
     const std::string place(content.kind == Kind::Regular ? kept_place(content.text) : "");
     const bool is_other = !place.empty() && place != kept_path_;
-    // A file that we may not see may be there.
+    // There may be a file that this user cannot see.
     const bool is_there = is_other && (::access((place + "/" + kKeptName).c_str(), F_OK) == 0 ||
                                        (errno != ENOENT && errno != ENOTDIR));
     return is_there ? place : std::string();
@@ -236,7 +236,7 @@ Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
     unsigned kind = 0;
     size_t ours = 0;
     size_t original = 0;
-    // Earlier versions did not write how long the original is.
+    // Earlier versions did not write the length of the original.
     const auto take_original = [&] {
         const bool is_there = text.substr(0, kOriginalKey.size()) == kOriginalKey;
         return is_there ? take_number(text, kOriginalKey, original) &&
@@ -264,7 +264,7 @@ Result<void> ResolvFile::forget() {
     kept_.reset();
     is_unfinished_ = false;
     const auto now = look();
-    if (!now || other_place(*now).empty()) {  // else it is another one's that is set aside
+    if (!now || other_place(*now).empty()) {  // otherwise another owner's file is set aside
         static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
     }
     const bool is_gone = ::unlinkat(kept_directory_.value(), kKeptName, 0) == 0 || errno == ENOENT;
@@ -297,7 +297,7 @@ Result<void> ResolvFile::put(const Content& content) const {
     }
     const std::string temporary = temporary_name();
     if (const auto made = put_under(temporary, content); !made) {
-        // A directory that we may not write to may hold a file that we may.
+        // An unwritable directory may hold a writable file.
         const int error = made.error().sys_errno;
         const bool is_refused = error == EACCES || error == EPERM || error == EROFS;
         return is_refused && content.kind == Kind::Regular &&
@@ -343,7 +343,7 @@ Result<void> ResolvFile::put_back(const Content& original) const {
     return put(original);
 }
 
-// Without the record: what stands there is of a tunnel, and what is set aside is not.
+// Without the record: the current file is for a tunnel, and the original is lost.
 bool ResolvFile::take_back_aside(const Content& now) const {
     const auto is_of_tunnel = [](const Content& content) {
         return content.kind == Kind::Regular && is_resolv_conf_of_tunnel(content.text);
@@ -410,7 +410,7 @@ ResolvFile::Content ResolvFile::make_ours(std::string text, const Content& origi
     ours.user = ::geteuid();
     ours.group = ::getegid();
     ours.modified.tv_nsec = UTIME_NOW;
-    // Another owner's file is readable as its owner said; of ours he is none.
+    // Another owner's file keeps the permissions for that owner; we may have none.
     const bool is_alike = original.kind == Kind::Regular && original.user == ours.user &&
                           original.group == ours.group;
     ours.mode = is_alike ? original.mode : ours.mode;
@@ -435,7 +435,7 @@ Result<void> ResolvFile::take_over() {
         const auto now = look();
         const bool is_as_before =
             now && now->kind == kept.original.kind && now->text == kept.original.text;
-        // Writing in place may have begun; what cannot be mended now is mended later.
+        // An in-place write may have begun; repairs that fail now are tried later.
         if (!is_as_before && !put_back(kept.original)) {
             kept_ = std::move(kept);
             is_unfinished_ = true;
@@ -445,7 +445,7 @@ Result<void> ResolvFile::take_over() {
         return is_put;
     }
     is_unfinished_ = false;
-    // Somebody may have written since it was looked at: that is the original then.
+    // Another program may have written since the check: that is then the original.
     if (const auto aside = look_at(aside_name());
         is_exchanged && aside &&
         (aside->kind != kept.original.kind || aside->text != kept.original.text)) {

@@ -1,15 +1,14 @@
-// ResolvFile: resolv.conf on the disk. While names go through the tunnel another file takes its
-// place, by a rename. The original (a file, a symbolic link, nothing) is set aside under another
-// name. It comes back with its owner, mode and attributes, also after a crash. Where the file is a
-// mount of its own, as in containers, it is written in place. Blocking; one thread.
+// ResolvFile: resolv.conf on the disk. While names go through the tunnel another file replaces it
+// by a rename. The original (a file, a symbolic link, nothing) is kept under another name and
+// restored with its owner, mode and attributes, also after a crash. If the file is a mount, as in
+// containers, it is written in place. Blocking; one thread.
 //
-// Where two files cannot change places, and when the one set aside is no more as it was, the
-// original is written anew from what is kept: its owner is then this user, who may not give files
-// away.
+// Where files cannot be exchanged, or the kept one has changed, the original is written anew from
+// the record; it then belongs to this user, who may not give files away.
 //
-// Kept is one file, `resolv.conf`, in a directory that must belong to this user alone, since what
-// it holds is believed: header lines, an empty line, our text, the original (or the link's target).
-// It is on the disk before resolv.conf is changed, and goes when that is as it was.
+// The record is a file `resolv.conf` in a directory that must belong to this user alone, since its
+// content is trusted: header lines, an empty line, our text, the original (or the link's target).
+// It is on the disk before resolv.conf is changed, and removed when that is restored.
 #pragma once
 
 #include "cnapt/resolv_conf.hpp"
@@ -27,39 +26,39 @@ namespace continuo::cnapt {
 
 class ResolvFile {
   public:
-    // Makes `kept` (a directory) if it is not there, and locks it. Errors: System, InvalidState
-    // (`kept` is somebody else's), WouldBlock (another process has it open).
+    // Creates `kept` (a directory) if missing, and locks it. Errors: System, InvalidState (`kept`
+    // belongs to another user), WouldBlock (another process has it open).
     static base::Result<ResolvFile> open(const std::string& path, const std::string& kept);
 
-    // Puts back what an earlier run has kept, if its text is still there; what somebody else has
-    // put there since stays. True: something was kept. NotFound: that run's text is there, and
-    // nothing is kept. A record that cannot be read is put aside as `resolv.conf.damaged`.
+    // Restores the original of an earlier run if that run's text is still there; a text that
+    // another program has written since stays. True: there was a record. NotFound: that run's text
+    // is there, without a record. An unreadable record is moved to `resolv.conf.damaged`.
     base::Result<bool> clean_up();
-    // Where the original is kept, by another cnapt or by a run with another state directory, when
-    // it is theirs what is there now; else empty.
+    // Where another cnapt, or a run with another state directory, keeps the original, if the
+    // current file is theirs; otherwise empty.
     std::string other_place() const;
-    // Names go to `servers` from now on. Idempotent. InvalidState: other_place().
+    // Directs names to `servers`. Idempotent. InvalidState: other_place().
     base::Result<void> apply(const std::vector<base::IpAddress>& servers);
-    // True when something else is there than what apply() wrote.
+    // True when the file differs from the one that apply() wrote.
     bool is_replaced() const;
-    // Keeps what is there now as the original, and puts ours in its place again.
+    // Keeps the current file as the original, and replaces it again.
     base::Result<void> take_over();
-    // Puts the original back, unless somebody else has changed the file: then that stays. False: it
-    // was changed.
+    // Restores the original, unless another program has changed the file: then that stays. False:
+    // it was changed.
     base::Result<bool> restore();
 
     bool is_applied() const { return kept_.has_value(); }
-    // From now on this process writes only where this needs it (write_places.hpp): in the directory
-    // of resolv.conf and in `kept`. Errors: as write_only_in().
+    // Restricts this process to writing in the directory of resolv.conf and in `kept`
+    // (write_places.hpp). Errors: as write_only_in().
     base::Result<void> confine() const;
 
     // The name servers of the original of `path` that a run keeps in `kept`, which may be in use.
-    // Changes nothing. Empty: none, or it cannot be read.
+    // Changes nothing. Empty: none, or unreadable.
     static std::vector<base::IpAddress> servers_kept_in(const std::string& kept,
                                                         const std::string& path);
-    // As the original says it; while nothing is applied, as the file does.
+    // From the original; while nothing is applied, from the file.
     std::vector<base::IpAddress> original_servers() const;
-    // systemd-resolved makes this file, and programs ask it at its address.
+    // systemd-resolved writes this file, and programs ask it at its address.
     bool leads_to_resolved() const;
 
   private:
@@ -82,9 +81,9 @@ class ResolvFile {
     base::Result<void> open_directory();
     base::Result<Content> look() const { return look_at(name_); }
     base::Result<Content> look_at(const std::string& name) const;
-    // Ours, or made of it by a change that left its first lines.
+    // Our text, or a changed version that kept our first lines.
     bool is_ours(const Content& content, const std::string& ours) const;
-    // Ours, or half written by a try in place that has failed, as on a full disk.
+    // Our text, or half of it after a failed in-place write, as on a full disk.
     bool is_still_ours(const Content& now) const;
     std::string other_place(const Content& content) const;
     std::string temporary_name() const { return "." + name_ + ".continuo"; }
@@ -100,7 +99,7 @@ class ResolvFile {
     base::Result<void> exchange(const Content& ours) const;
     base::Result<void> put_back(const Content& original) const;
     bool take_back_aside(const Content& now) const;
-    // A file in the place of `original` that programs may read as they may that one.
+    // A file to replace `original`, with the same read permissions.
     Content make_ours(std::string text, const Content& original) const;
 
     std::string path_;

@@ -1,4 +1,4 @@
-// Files and links as ResolvFile writes them, each under a name in an open directory. Blocking.
+// Files and links for ResolvFile, each by name in an open directory. Blocking.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -25,16 +25,16 @@ struct Attributes {
     std::optional<timespec> modified;
 };
 
-// Owner and time as far as we may.
+// Sets owner and time as far as permitted.
 void set_link_attributes(int directory, const std::string& name, const Attributes& attributes);
 
-// A file under a temporary name, complete and on the disk; owner and time as far as we may.
+// A complete file under a temporary name, synced; owner and time as far as permitted.
 base::Result<void> write_temporary(int directory,
                                    const std::string& name,
                                    std::string_view text,
                                    const Attributes& attributes);
 
-// For what cannot be replaced (a mount). Owner and mode stay.
+// For a file that cannot be replaced (a mount). Owner and mode stay.
 base::Result<void> write_in_place(int directory,
                                   const std::string& name,
                                   std::string_view text,

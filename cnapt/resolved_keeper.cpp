@@ -18,7 +18,7 @@ base::Result<void> ResolvedKeeper::tell(const std::vector<base::IpAddress>& serv
     return set;
 }
 
-// It also goes with the device.
+// The settings also go with the device.
 void ResolvedKeeper::undo() {
     if (std::exchange(is_told_, false)) {
         static_cast<void>(link_.revert().has_value());

@@ -1,6 +1,5 @@
-// ResolvedKeeper: gives systemd-resolved the name servers of the tunnel, and keeps them there while
-// somebody else takes them away (`resolvectl revert`, a network manager, a restart). Blocking; one
-// thread.
+// ResolvedKeeper: gives systemd-resolved the name servers of the tunnel, and sets them again when
+// others remove them (`resolvectl revert`, a network manager, a restart). Blocking; one thread.
 #pragma once
 
 #include "cnapt/resolved_link.hpp"
@@ -9,10 +8,10 @@
 
 namespace continuo::cnapt {
 
-// It takes resolvectl some 10 ms of the processor to read the link back. A choice, not measured.
+// resolvectl needs some 10 ms of the processor to read the link back. A choice, not measured.
 inline constexpr std::chrono::seconds kResolvedLookInterval{4};
-// Two programs that undo each other's work would never stop: the time between two repairs doubles,
-// until nothing has happened for as long.
+// Two programs that undo each other's work would never stop: the time between repairs doubles until
+// nothing has happened for that long.
 inline constexpr std::chrono::seconds kLongestResolvedRest{60};
 
 class ResolvedKeeper {
@@ -26,10 +25,10 @@ class ResolvedKeeper {
     // Without resolved, nothing. Errors: as ResolvedLink::set(); then nothing is left of it.
     base::Result<void> tell(const std::vector<base::IpAddress>& servers);
     void undo();
-    // What an earlier run has left.
+    // Removes the settings of an earlier run.
     void clear();
-    // To be called each second while names are to go through the tunnel. True: they had gone, and
-    // were given again. Errors: as tell().
+    // Call each second while names are to go through the tunnel. True: the servers were missing and
+    // were set again. Errors: as tell().
     base::Result<bool> look(const std::vector<base::IpAddress>& servers, Clock::time_point now);
 
   private:

@@ -22,7 +22,7 @@ constexpr int kNotExecuted = 127;
 
 constexpr size_t kMaxOutputBytes = 16384;
 
-// In the new process: `output` gets what it says; its complaints are nobody's.
+// Runs in the new process: `output` gets its output; its error messages are dropped.
 [[noreturn]] void execute(const char* program, char* const* arguments, int output) {
     static char path[] = "PATH=/usr/bin:/bin";
     static char locale[] = "LC_ALL=C";
@@ -37,7 +37,7 @@ constexpr size_t kMaxOutputBytes = 16384;
     ::_exit(kNotExecuted);
 }
 
-// Until the other end closes; what is too much is read and dropped.
+// Reads until the other end closes; surplus bytes are dropped.
 std::string output_of(int fd) {
     std::string text;
     std::array<char, 4096> buffer{};
@@ -70,7 +70,8 @@ std::vector<std::string_view> split_words(std::string_view text) {
     return words;
 }
 
-// Words behind each label. A label begins with a capital letter, an address or a domain does not.
+// The words after each label. A label starts with a capital letter; an address or a domain does
+// not.
 std::map<std::string_view, std::vector<std::string_view>> labelled(std::string_view status) {
     std::map<std::string_view, std::vector<std::string_view>> found;
     std::string_view label;
@@ -137,8 +138,8 @@ base::Result<bool> ResolvedLink::is_set(const std::vector<base::IpAddress>& serv
 
 base::Result<void> ResolvedLink::revert() const {
     CTN_TRY(run({"revert", device_}));
-    // What was refused by other links looks like loss, after which it would ask their servers over
-    // TCP alone for some minutes.
+    // Questions that other links refused look like losses, after which resolved would use TCP alone
+    // for some minutes.
     static_cast<void>(run({"reset-server-features"}).has_value());
     return {};
 }

@@ -1,6 +1,5 @@
-// ResolvedLink: configures systemd-resolved with its own program `resolvectl`, so that all names
-// are asked for through the tunnel's device. The settings vanish with the device. Blocking; one
-// thread.
+// ResolvedLink: configures systemd-resolved by its program `resolvectl`, so that all names are
+// asked for through the tunnel's device. The settings vanish with the device. Blocking; one thread.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -22,13 +21,13 @@ class ResolvedLink {
     explicit ResolvedLink(std::string device, ResolvedPlaces places = {})
         : device_(std::move(device)), places_(std::move(places)) {}
 
-    // It runs here and can be configured.
+    // resolved runs here and can be configured.
     bool is_there() const;
-    // Servers of the device, for all domains, before those of other links; without DNS over TLS and
-    // DNSSEC, whatever is set for all links: the servers need not have them. Errors: System,
+    // Sets servers of the device for all domains, before those of other links; without DNS over TLS
+    // and DNSSEC, whatever is set globally: the servers may not support them. Errors: System,
     // InvalidState (resolvectl refused, or took longer than kResolvectlTimeout).
     base::Result<void> set(const std::vector<base::IpAddress>& servers) const;
-    // Whether the device has still what set() gave it. Errors: as set().
+    // Whether the device still has the settings of set(). Errors: as set().
     base::Result<bool> is_set(const std::vector<base::IpAddress>& servers) const;
     base::Result<void> revert() const;
 
@@ -39,8 +38,8 @@ class ResolvedLink {
     ResolvedPlaces places_;
 };
 
-// Whether `resolvectl status LINK` shows what ResolvedLink::set() sets. Pure. Lines that a version
-// does not print prove nothing.
+// Whether `resolvectl status LINK` shows the settings of ResolvedLink::set(). Pure. Lines that a
+// version does not print prove nothing.
 bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddress>& servers);
 
 }  // namespace continuo::cnapt

@@ -21,19 +21,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two questions to a server.
+// Interval between questions to a server.
 constexpr base::Duration kRepeat = base::milliseconds(400);
 constexpr int kQuestions = 3;
 
-// One server, one way.
+// One server by one way.
 struct Asked {
     io::UniqueFd fd;
     std::vector<uint8_t> query;
-    bool is_fit = false;    // the host let the question go that way
+    bool is_fit = false;    // the host allowed sending that way
     bool was_sent = false;  // at least once
     bool answers = false;
     bool refuses = false;  // by a DNS message
-    bool is_told = false;  // by ICMP that nobody is there
+    bool is_told = false;  // ICMP said that nobody is there
 
     bool is_open() const { return is_fit && !answers && !refuses; }
 
@@ -58,7 +58,7 @@ struct Asked {
 
 Asked open_socket(const base::Endpoint& server) {
     Asked asked;
-    // A name that is there for such questions (RFC 2606).
+    // A name that is reserved for such questions (RFC 2606).
     asked.query = make_dns_query("example.org", base::IpVersion::V4,
                                  static_cast<uint16_t>(io::SystemRandom().u64()));
     asked.fd = io::UniqueFd(::socket(server.address.is_v4() ? AF_INET : AF_INET6,
@@ -71,8 +71,8 @@ bool connects(const Asked& asked, const base::Endpoint& server) {
     return ::connect(asked.fd.value(), to.data(), to.size()) == 0;
 }
 
-// From the tunnel's own address: there are no capture rules yet, or they are for others. Before
-// there are any, IPv6 finds no way there, which proves nothing.
+// Uses the tunnel's own address: capture rules may be missing, or be for others. While there are
+// none, IPv6 finds no route, which proves nothing.
 Asked ask_through(const ResolverProbe& probe, const base::Endpoint& server) {
     Asked asked = open_socket(server);
     const base::IpAddress& own = server.address.is_v4() ? probe.ipv4 : probe.ipv6;

@@ -1,5 +1,5 @@
-// Asks name servers both ways at once: through the tunnel and beside it. Blocking, for kProbeTime
-// at most: on a helper thread. Silence in the tunnel counts only if the tunnel works meanwhile,
+// Asks name servers both ways at once: through the tunnel and outside it. Blocks for at most
+// kProbeTime: on a helper thread. Silence in the tunnel counts only if the tunnel works meanwhile,
 // which the caller knows.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace continuo::cnapt {
 
-// One that answers beside the tunnel has so long to answer through it; the question is put three
-// times. As long as a look-up waits for an answer (name_lookup.hpp).
+// A server that answers outside the tunnel has this long to answer through it; the question is sent
+// three times. Equal to a look-up's wait for an answer (name_lookup.hpp).
 inline constexpr base::Duration kProbeTime = base::milliseconds(1500);
-// The first time one that is silent both ways is waited for no longer: capture waits for that. A
-// choice, not measured.
+// Limit of the first wait for a server that is silent both ways: capture waits for it. A choice,
+// not measured.
 inline constexpr base::Duration kBesideTime = base::milliseconds(300);
 
 struct ResolverProbe {
@@ -32,10 +32,10 @@ struct ResolverProbe {
 enum class ResolverWay : uint8_t {
     Unknown,  // it answers neither way, or could not be asked through the tunnel
     Tunnel,
-    Beside,  // there alone; where that is not asked: not through the tunnel
+    Beside,  // only outside; where that is not asked: not through the tunnel
 };
 
-// One for each server. A refusal or failure is no answer.
+// One result per server. A refusal or failure is no answer.
 std::vector<ResolverWay> probe_resolvers(const ResolverProbe& probe);
 
 }  // namespace continuo::cnapt

@@ -15,7 +15,7 @@ using base::LogLevel;
 namespace {
 
 constexpr size_t kMaxSteps = 2;  // one is under way at most
-// The first one may come before the network is there whole.
+// The first change may come before the network is complete.
 constexpr unsigned kAsksForNewNetwork = 2;
 
 }  // namespace
@@ -38,7 +38,7 @@ struct ResolverWatch::Step {
     bool forgets = false;
 };
 
-// Nobody waits for name servers.
+// Does not wait for name servers.
 ResolverWatch::~ResolverWatch() {
     if (worker_ != nullptr) {
         worker_->abandon();
@@ -79,7 +79,7 @@ std::array<bool, 2> ResolverWatch::carried_now() const {
     return {settings_.carries(base::IpVersion::V4), settings_.carries(base::IpVersion::V6)};
 }
 
-// Reads who the host's servers are, each time: nobody tells of a change.
+// Reads the host's servers each time: changes are not announced.
 void ResolverWatch::look() {
     if (worker_ == nullptr || is_busy_ || !is_usable_) {
         return;
@@ -143,9 +143,9 @@ void ResolverWatch::ask() {
 
 void ResolverWatch::on_answers(const Step& step) {
     if (!is_usable_) {
-        return;  // it proves nothing
+        return;  // proves nothing
     }
-    // The tunnel carried something after the question, and was never away.
+    // The tunnel carried something after the question, and was never down.
     const bool is_proof =
         settings_.received() != step.received && usable_changes_ == step.usable_changes;
     const auto before = bypassed();

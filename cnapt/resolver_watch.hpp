@@ -1,7 +1,7 @@
-// ResolverWatch: which of the host's own name servers answer through the tunnel. One that serves
-// its own network alone is silent there, and would leave the host without names: it is asked beside
-// the tunnel until it answers there, or the network changes. Not with [dns], which has servers of
-// its own. Data loop; files are read and servers asked on a helper thread.
+// ResolverWatch: which of the host's own name servers answer through the tunnel. A server that
+// serves only its own network is silent there and would leave the host without names: it is asked
+// outside the tunnel until it answers inside, or the network changes. Not used with [dns], which
+// has its own servers. Data loop; files are read and servers asked on a helper thread.
 #pragma once
 
 #include "cnapt/name_lookup.hpp"
@@ -18,7 +18,7 @@
 
 namespace continuo::cnapt {
 
-// Between two questions to one that does not answer through the tunnel; twice as long each time.
+// Interval of questions to a server that does not answer through the tunnel; doubles each time.
 inline constexpr base::Duration kFirstAskAgain = base::seconds(2);
 inline constexpr base::Duration kLongestAskAgain = base::seconds(60);
 
@@ -31,18 +31,18 @@ class ResolverWatch {
         bool captures_ipv6 = true;
         LookupPlaces places;
         ResolverProbe probe;  // without servers
-        // Datagrams that came from SNAPTs so far: silence proves nothing while none comes.
+        // Datagrams received from SNAPTs so far: silence proves nothing while none arrives.
         std::function<uint64_t()> received;
-        // Some SNAPT that answers carries that version. Where none does, silence proves nothing.
+        // At least one SNAPT that answers carries that version; otherwise silence proves nothing.
         std::function<bool(base::IpVersion)> carries;
     };
-    // `on_change`: other servers are bypassed, or the first answer is there.
+    // `on_change`: the set of bypassed servers has changed, or the first answer has come.
     ResolverWatch(io::EventLoop& loop, Settings settings, std::function<void()> on_change);
     ResolverWatch(const ResolverWatch&) = delete;
     ResolverWatch& operator=(const ResolverWatch&) = delete;
     ~ResolverWatch();
 
-    // The places of the network, before the calls below: servers in `near` are asked beside the
+    // Sets the network's places, before the calls below: servers in `near` are asked outside the
     // tunnel anyway, those in `denied` are not reached through it.
     void set_places(std::vector<base::IpPrefix> near, std::vector<base::IpPrefix> denied);
     // Servers are asked once traffic may pass through the tunnel.
@@ -52,7 +52,7 @@ class ResolverWatch {
 
     // Capture may begin: the servers have been asked, or need not be.
     bool is_settled() const;
-    // Port 53 of these is to be left beside the tunnel; none with the kill switch.
+    // Servers whose port 53 stays outside the tunnel; none with the kill switch.
     std::vector<base::IpAddress> bypassed() const;
     // The host's own, as far as they are known.
     const std::vector<base::IpAddress>& servers() const { return servers_; }
@@ -81,10 +81,10 @@ class ResolverWatch {
     bool is_usable_ = false;
     bool is_busy_ = false;
     unsigned usable_changes_ = 0;
-    // Questions after which what was found in another network goes, unless they prove it here.
+    // Questions after which a result from another network is dropped unless confirmed here.
     unsigned asks_for_new_network_ = 0;
     std::array<bool, 2> carried_{};  // IPv4 and IPv6, when the servers were asked
-    bool is_to_ask_ = true;          // the servers or the network are others
+    bool is_to_ask_ = true;          // the servers or the network have changed
     bool has_answers_ = false;
     base::TimePoint ask_again_at_ = base::kNever;
     base::Duration rest_ = kFirstAskAgain;

@@ -73,7 +73,8 @@ RuleEntry tunnel_at(const CaptureOptions& options, IpVersion version, RulePlace 
     return rule;
 }
 
-// Routes of the main table but default ones, also in parts. fc00::/7 is as short as one of these.
+// Routes of the main table except default ones, also in parts. fc00::/7 is as short as one of
+// those.
 RuleEntry
 near_at(const CaptureOptions& options, IpVersion version, const std::optional<IpPrefix>& to) {
     RuleEntry rule = rule_at(options, version, RulePlace::Near);
@@ -156,7 +157,7 @@ void add_groups(const CaptureOptions& options, IpVersion version, std::vector<Ru
         rules.push_back(leave_at(options, version, RulePlace::Groups));
         rules.back().to = IpPrefix::parse(group);
     }
-    // Leases are renewed by unicast, also of servers with a public address.
+    // Leases are renewed by unicast, also with servers that have a public address.
     const bool is_v4 = version == IpVersion::V4;
     const uint32_t client = is_v4 ? 68 : 546;
     const uint32_t server = is_v4 ? 67 : 547;
@@ -205,14 +206,14 @@ std::vector<io::SysctlSetting> build_device_settings(const std::string& device) 
     const std::string four = "net/ipv4/conf/" + device + "/";
     const std::string six = "net/ipv6/conf/" + device + "/";
     return {
-        // Strict filtering would refuse answers to a gateway's clients, which the main table routes
+        // Strict filtering would drop answers to a gateway's clients, which the main table routes
         // elsewhere.
         {four + "rp_filter", "2", false, false},
         {four + "send_redirects", "0", false, true},
-        // The rules that capture find their source with a deprecated address, too, in place of an
+        // The capture rules then match their source even with a deprecated address, instead of an
         // uplink's.
         {six + "use_oif_addrs_only", "1", false, true},
-        // No address but ours, no router or listener messages into the tunnel.
+        // Only our address; no router or listener messages into the tunnel.
         {six + "addr_gen_mode", "1", false, true},
         {six + "accept_ra", "0", false, true},
         {six + "router_solicitations", "0", false, true},
@@ -221,7 +222,7 @@ std::vector<io::SysctlSetting> build_device_settings(const std::string& device) 
 
 }  // namespace
 
-// Behind those of a gateway's connections.
+// Comes after the rules for a gateway's connections.
 uint32_t bypass_mark(uint32_t fwmark) {
     return fwmark + 3;
 }

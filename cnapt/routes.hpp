@@ -148,7 +148,7 @@ inline constexpr std::string_view kProtocolCounter = "other_protocol";
 inline constexpr std::string_view kFedBackCounter = "fed_back";
 inline constexpr std::string_view kKillSwitchCounter = "kill_switch";
 inline constexpr std::string_view kForwardCounter = "kill_switch_forward";
-// Of the table with "_names" behind its name.
+// Counter in the table whose name ends in "_names".
 inline constexpr std::string_view kResolverCounter = "resolver_refused";
 
 }  // namespace continuo::cnapt

@@ -24,7 +24,7 @@ struct SnaptAddresses {
 
     base::Endpoint v4;
     base::Endpoint v6;
-    // That of the active path. An interface that has both keeps it.
+    // The version of the active path. An interface that has both keeps it.
     base::IpVersion in_use = base::IpVersion::V4;
 };
 

@@ -20,11 +20,11 @@ namespace {
 
 // Well within the day of docs/PROTOCOL.md section 4.5.
 constexpr base::Duration kFreshHandshake = base::seconds(20 * 3600);
-// Least time between rounds that a change of uplinks begins, where the network of the host changes
-// all the time.
+// Least interval of rounds caused by changes of uplinks, for hosts whose network changes all the
+// time.
 constexpr base::Duration kFewestBetweenRounds = base::seconds(30);
-// Time for which a SNAPT is doubted after it has said that it does not know the session. A choice,
-// not measured.
+// Time for which a SNAPT is doubted after it said that it does not know the session. A choice, not
+// measured.
 constexpr base::Duration kDoubtCounts = base::seconds(10);
 
 std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
@@ -112,7 +112,7 @@ ControlUplink SnaptClient::control_uplink(const Uplink& uplink) const {
             !node_.uplinks().shares_network(uplink, node_.network())};
 }
 
-// While no data goes, an uplink over which the SNAPT could not be reached gives way to the next.
+// While no data flows, an uplink by which the SNAPT was not reached is replaced by the next.
 ControlUplinks SnaptClient::uplinks() {
     if (!is_lost()) {
         unreached_.reset();
@@ -151,8 +151,8 @@ bool SnaptClient::is_last_resort(const Uplink& uplink) const {
     return Uplinks::is_last_resort(uplink, link_.addresses, node_.network());
 }
 
-// Those that lead to an address, by rank, beside the ones that are taken. One of last resort has
-// its turn when the others were not reached.
+// Uplinks that lead to an address, by rank, beside those in use. One of last resort is used when
+// the others failed.
 void SnaptClient::add_others(ControlUplinks& uplinks) {
     for (const base::Endpoint& to : addresses_) {
         const SnaptAddresses there(to);
@@ -185,7 +185,7 @@ void SnaptClient::renew() {
     client_.renew_by(uplinks());
 }
 
-// Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
+// Follows the data; for the other IP version, and while no data flows, the best route.
 const Uplink* SnaptClient::uplink(base::IpVersion version) const {
     const auto to =
         std::find_if(addresses_.begin(), addresses_.end(), [&](const base::Endpoint& endpoint) {
@@ -211,7 +211,7 @@ void SnaptClient::rekey_if_due(base::TimePoint now) {
     if (!link_.session || !link_.is_control_open || is_rekeying_) {
         return;
     }
-    // Forward secrecy: an epoch is no newer secret than the connection that granted it.
+    // Forward secrecy: an epoch is no newer than the connection that granted it.
     if (now - connected_at_ >= kFreshHandshake) {
         connected_at_ = now;
         client_.renew();
@@ -231,7 +231,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     told_failures_.clear();
     is_rekeying_ = false;
     is_session_gone_ = false;
-    fail_usage();          // what was asked over a link that this one has replaced
+    fail_usage();          // questions asked over the replaced link
     link_.allowance = {};  // it is told anew
     // Another way than the wanted one was faster: that one gives way.
     const std::optional<uint8_t> by = slot_of(from);
@@ -315,7 +315,7 @@ std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& 
     return std::nullopt;
 }
 
-// The network has IPv6 alone, and no address of the SNAPT is of that version.
+// The network has only IPv6, and no address of the SNAPT is of that version.
 bool SnaptClient::lacks_version() const {
     const auto& uplinks = node_.uplinks().list();
     const auto is_v4 = [](const auto& one) { return one.address.is_v4(); };
@@ -358,7 +358,7 @@ void SnaptClient::on_way_failed(const LinkEnd& end) {
 
 void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     has_failed_ = true;
-    // A node that is refused and whose session is gone gives the SNAPT up: perhaps the user is
+    // A node that is refused and whose session is gone gives the SNAPT up: the user may be
     // disabled.
     const bool is_doubted =
         link_.doubted_at != base::TimePoint{} && loop_.now() - link_.doubted_at < kDoubtCounts;
@@ -369,6 +369,9 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
         if (const auto slot = slot_of(by)) {
             failed_by_.set(*slot);
         }
+    }
+    if (is_lost() && !end.is_connected && end.remote) {
+        answers_.on_unreached(*end.remote);
     }
     if (!is_lost()) {
         client_.set_uplinks(uplinks());  // where the data goes
@@ -394,7 +397,7 @@ void SnaptClient::query_usage(uint32_t number, std::string json) {
 }
 
 void SnaptClient::on_usage(const control::UsageReply& reply) {
-    if (std::erase(usage_asked_, reply.request) != 0) {  // else nobody asked it that
+    if (std::erase(usage_asked_, reply.request) != 0) {  // otherwise nobody asked
         answers_.on_usage(reply);
     }
 }

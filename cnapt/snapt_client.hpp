@@ -1,5 +1,5 @@
-// SnaptClient: one SNAPT at a node: its control link, and what that does to its place in the data
-// path. Belongs to the data loop.
+// SnaptClient: a node's control link to one SNAPT, and its effects on the data path. Belongs to the
+// data loop.
 #pragma once
 
 #include "cnapt/control_client.hpp"
@@ -17,20 +17,19 @@
 
 namespace continuo::cnapt {
 
-// `cnapt usage` that waits for its answer; one more ends the oldest.
+// Most `cnapt usage` questions that wait for answers; a further one ends the oldest.
 inline constexpr size_t kMaxUsageQuestions = 64;
-// Different failures that are logged once; then they are logged anew. The limit bounds memory; a
+// Different failures that are logged once; beyond that they are logged again. Bounds memory; a
 // choice, not measured.
 inline constexpr size_t kMaxToldFailures = 32;
 
-// Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds. Those
-// that have no address are appended to `unknown`.
+// Addresses of a SNAPT. Names are looked up outside the tunnel, which may block for seconds; those
+// without an address are appended to `unknown`.
 std::vector<base::Endpoint> resolve(const SnaptEntry& entry,
                                     const LookupPlaces& places,
                                     std::vector<std::string>* unknown = nullptr);
 
-// The parameters with which a node logs in to that SNAPT. The caller sets session and its number.
-// The key must be there.
+// The login parameters for that SNAPT. The caller sets session and its number. Requires the key.
 control::ClientParameters
 login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeIdentity& identity);
 
@@ -42,6 +41,8 @@ class SnaptClient final : public ControlClientHandler {
         std::function<void(const std::string& teller, const control::Directory& directory)>
             on_directory;
         std::function<void()> on_established;
+        // No data goes, and TCP does not connect there.
+        std::function<void(const base::Endpoint& remote)> on_unreached;
     };
 
     // All must outlive this.
@@ -58,13 +59,13 @@ class SnaptClient final : public ControlClientHandler {
     const SnaptLink& link() const { return link_; }
     SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplinks()); }
-    // Something in the host's network has: what could not be reached may be, by the best route.
+    // The host's network has changed: an unreachable SNAPT may now be reached by the best route.
     void on_network_changed();
     // The connection may be dead: another one takes its place.
     void renew();
     // Data goes nowhere.
     bool is_lost() const { return !link_.is_up || Node::goes_nowhere(link_); }
-    // Those that it has are no reason to connect anew.
+    // Addresses that it already has do not cause a reconnect.
     void set_addresses(std::vector<base::Endpoint> addresses) {
         if (addresses == addresses_) {
             return;
@@ -76,9 +77,9 @@ class SnaptClient final : public ControlClientHandler {
     }
     void try_now() { client_.try_now(); }
     bool is_started() const { return is_started_; }
-    // Attempts to connect have failed since this was asked last.
+    // Attempts that failed since the last call.
     bool take_failure() { return std::exchange(has_failed_, false); }
-    // An empty name: the tag of flows without one.
+    // An empty name: flows without one.
     void name_app(uint16_t tag, const std::string& name, base::PathMode mode) {
         control::Apps apps;
         if (!name.empty()) {
@@ -123,7 +124,7 @@ class SnaptClient final : public ControlClientHandler {
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);
     bool lacks_version() const;
-    // True when the failure has not been logged yet: each attempt would log the same words.
+    // True when the failure has not been logged yet: each attempt would log the same.
     bool is_untold();
     void fail_usage();
 
@@ -133,7 +134,7 @@ class SnaptClient final : public ControlClientHandler {
     Answers answers_;
     ControlClient client_;
     std::vector<base::Endpoint> addresses_;
-    // While no data goes: over which the SNAPT could not be reached; those that were to be tried.
+    // While no data flows: uplinks by which the SNAPT was not reached, and those still to be tried.
     Uplinks::SlotSet unreached_;
     Uplinks::SlotSet tried_;
     Uplinks::SlotSet failed_by_;

@@ -1,7 +1,6 @@
 #include "cnapt/snapt_set.hpp"
 
 #include "cnapt/allowance_json.hpp"
-#include "cnapt/nat64.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
@@ -21,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxWork = 4;  // look-ups, of which one is under way at most, and the file
 constexpr base::Duration kLookupInterval = base::seconds(5);
-// For flows of the run before, which say nothing for a while.
+// For flows of the previous run, which may be silent for a while.
 constexpr base::Duration kRetiredKept = base::seconds(3600);
 constexpr size_t kMaxLearnedBytes = size_t{64} * 1024;
 
@@ -33,8 +32,9 @@ std::set<std::string> names_of(const NodeConfig& config) {
     return names;
 }
 
-// Names are left to be looked up.
-std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry) {
+}  // namespace
+
+std::vector<base::Endpoint> SnaptSet::endpoints_of(const SnaptEntry& entry) {
     std::vector<base::Endpoint> endpoints;
     for (const config::HostPort& address : entry.addresses) {
         if (const auto endpoint = address.endpoint()) {
@@ -43,8 +43,6 @@ std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry) {
     }
     return endpoints;
 }
-
-}  // namespace
 
 SnaptSet::SnaptSet(const SnaptSetParts& parts,
                    const std::string& node_name,
@@ -81,7 +79,7 @@ void SnaptSet::start() {
     look_up_names();
 }
 
-// Addresses are tried at once, names when they have been looked up.
+// Addresses are used at once, names after their look-up.
 void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     auto addresses = endpoints_of(entry);
     const bool has_address = !addresses.empty() && !is_learned;  // use() judges those by hearsay
@@ -95,6 +93,7 @@ void SnaptSet::add(SnaptEntry entry, bool is_learned) {
         on_directory(teller, directory);
     };
     answers.on_established = [this] { on_established(); };
+    answers.on_unreached = [this](const base::Endpoint& remote) { on_unreached(remote); };
     members_.push_back(
         {std::move(entry), std::make_unique<SnaptClient>(parts_.node, link, control_thread_,
                                                          parts_.loop, std::move(answers))});
@@ -136,8 +135,8 @@ void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) 
     }
 }
 
-// Names of SNAPTs that cannot be reached, one after the other, on the helper thread. In turn: one
-// that has no address keeps no other from being found.
+// Looks up the names of unreachable SNAPTs on the helper thread, in turns, so that a name without
+// an address does not delay the others.
 void SnaptSet::look_up_names() {
     if (is_resolving_ || parts_.loop.now() < resolve_again_at_) {
         return;
@@ -177,95 +176,12 @@ void SnaptSet::look_up_names() {
                 if (!asks_nat64) {
                     on_looked_up(entry, std::move(found->addresses), found->unknown);
                 } else if (asked != nullptr && asked->entry == entry) {
-                    follow_nat64(*asked, told_nat64_ ? told_nat64_ : found->nat64);
+                    on_nat64_asked(*asked, found->nat64);
                 }
             });
         next_lookup_ = number + 1;
         resolve_again_at_ = parts_.loop.now() + kLookupInterval;
         return;
-    }
-}
-
-bool SnaptSet::wants_nat64(const Member& member) const {
-    const auto is_v4 = [](const config::HostPort& place) {
-        const auto endpoint = place.endpoint();
-        return endpoint && endpoint->address.is_v4();
-    };
-    const auto& addresses = member.entry.addresses;
-    return !member.client->link().is_learned && parts_.node.lacks_ipv4() &&
-           std::all_of(addresses.begin(), addresses.end(), is_v4);
-}
-
-std::vector<base::Endpoint> SnaptSet::with_nat64(const Member& member) {
-    std::vector<base::Endpoint> addresses = endpoints_of(member.entry);
-    const size_t count = member.nat64 ? addresses.size() : 0;
-    for (size_t i = 0; i < count; ++i) {
-        const base::Endpoint v4 = addresses[i];
-        addresses.push_back({to_nat64(*member.nat64, v4.address), v4.port});
-    }
-    return addresses;
-}
-
-// What another network made is nothing here.
-void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix) {
-    member.is_nat64_asked = true;
-    if (prefix == member.nat64) {
-        return;
-    }
-    if (member.nat64) {
-        parts_.node.forget_address(member.client->link(), base::IpVersion::V6);
-    }
-    member.nat64 = prefix;
-    member.client->link().nat64 = prefix;
-    if (prefix) {
-        log(LogLevel::Info, "%s: this network leads to its IPv4 address by NAT64, %s",
-            member.entry.name.c_str(), prefix->to_string().c_str());
-    }
-    use(member, with_nat64(member));
-}
-
-// By an uplink whose interface has no IPv4.
-std::optional<base::IpPrefix> SnaptSet::told_by_router() const {
-    const auto& uplinks = parts_.node.uplinks().list();
-    for (const Uplink* uplink : uplinks) {
-        const bool has_v4 = std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
-            return other->address.is_v4() && other->interface_index == uplink->interface_index;
-        });
-        const auto told = pref64_ && !has_v4 ? pref64_->prefix(uplink->interface_index)
-                                             : std::optional<base::IpPrefix>();
-        if (told) {
-            return told;
-        }
-    }
-    return std::nullopt;
-}
-
-// What is over is asked for; until then the prefix stays as it is.
-void SnaptSet::follow_routers() {
-    const bool was_told = told_nat64_.has_value();
-    told_nat64_ = told_by_router();
-    for (Member& member : members_) {
-        if (told_nat64_ && wants_nat64(member)) {
-            follow_nat64(member, told_nat64_);
-        } else if (was_told && !told_nat64_) {
-            member.is_nat64_asked = false;
-            resolve_again_at_ = {};
-        }
-    }
-}
-
-void SnaptSet::follow_connected() {
-    std::vector<uint32_t> connected;
-    const io::NetSnapshot& network = parts_.node.network();
-    for (const io::UsableAddress& own : network.addresses) {
-        const io::LinkEntry* link = network.link(own.interface_index);
-        if (!own.address.is_v4() && link != nullptr && link->has_carrier) {
-            connected.push_back(own.interface_index);
-        }
-    }
-    std::sort(connected.begin(), connected.end());
-    if (pref64_) {
-        pref64_->follow(std::move(connected));
     }
 }
 
@@ -330,7 +246,7 @@ void SnaptSet::on_directory(const std::string& teller, const control::Directory&
     }
 }
 
-// The identity is sealed for a learned SNAPT as for the one that listed it.
+// The identity is sealed for a learned SNAPT with the key of the one that listed it.
 SnaptEntry SnaptSet::entry_of(const std::string& name, const LearnedSnapt& learned) const {
     const auto& configured = parts_.config.snapts;
     const auto teller =
@@ -389,6 +305,7 @@ void SnaptSet::drop_retired(base::TimePoint now) {
 }
 
 void SnaptSet::on_established() {
+    prove_nat64();
     for (const Member& member : members_) {
         if (!member.client->link().is_control_open) {
             member.client->try_now();
@@ -421,6 +338,7 @@ void SnaptSet::on_network_changed() {
         resolve_again_at_ = {};
         for (Member& member : members_) {
             if (!wants_nat64(member)) {
+                member.asked_nat64.reset();
                 follow_nat64(member, std::nullopt);
             }
             member.is_nat64_asked = false;

@@ -1,5 +1,5 @@
-// SnaptSet: the SNAPTs of a node, with a control link to each: those of the configuration, and
-// those that they tell of. Belongs to the data loop.
+// SnaptSet: the SNAPTs of a node, with a control link each: configured ones, and those that they
+// list. Belongs to the data loop.
 #pragma once
 
 #include "cnapt/dns_switch.hpp"
@@ -37,17 +37,17 @@ class SnaptSet {
     SnaptSet(const SnaptSetParts& parts, const std::string& node_name, const std::string& state);
     SnaptSet(const SnaptSet&) = delete;
     SnaptSet& operator=(const SnaptSet&) = delete;
-    // Says CLOSE on every link; a name look-up may take long and is not waited for.
+    // Sends CLOSE on every link; does not wait for a name look-up, which may take long.
     ~SnaptSet();
 
     void start();
     // Once a second: names are looked up, keys renewed.
     void on_tick(base::TimePoint now);
 
-    // Null: none of these, or none whose control link is open.
+    // Null: no such SNAPT, or no open control link.
     SnaptClient* client_of(const SnaptLink& link);
-    // Asks every SNAPT that this node has a session with, and adds up; one that does not answer in
-    // kUsageAnswerTime is named. With more than kMaxUsageQuestions the oldest gets what is there.
+    // Asks every SNAPT that has a session with this node, and adds the answers; names those that do
+    // not answer in kUsageAnswerTime. Above kMaxUsageQuestions the oldest gets a partial answer.
     void ask_usage(const std::string& line, OnUsage on_usage);
     void on_network_changed();
 
@@ -57,9 +57,10 @@ class SnaptSet {
         std::unique_ptr<SnaptClient> client;
         base::TimePoint retired_at = base::kNever;  // not listed since
         std::string told_unknown{};                 // names without an address, as logged
-        // Of the network that the host is in: its IPv4 addresses are reached by IPv6 there.
+        // NAT64 prefix of the host's network: reaches the SNAPT's IPv4 addresses by IPv6.
         std::optional<base::IpPrefix> nat64{};
-        bool is_nat64_asked = false;  // in this network, or told
+        bool is_nat64_asked = false;                  // in this network, or told
+        std::optional<base::IpPrefix> asked_nat64{};  // the last answer
     };
 
     struct UsageQuestion {
@@ -74,16 +75,23 @@ class SnaptSet {
     void end_usage(size_t question);
     Member* find(const std::string& name);
     void use(const Member& member, std::vector<base::Endpoint> addresses);
-    // An address known by hearsay, perhaps from a name that was looked up.
+    // An address known from hearsay, possibly from a looked-up name.
     bool may_call_learned(const std::string& name, const base::IpAddress& address) const;
     void look_up_names();
-    // It has IPv4 addresses alone, and an uplink has none.
+    // The SNAPT has only IPv4 addresses, and an uplink has none.
     bool wants_nat64(const Member& member) const;
     void follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix);
-    // What routers tell comes before what name servers know.
-    std::optional<base::IpPrefix> told_by_router() const;
+    // What routers tell comes before what name servers know, unless it has led nowhere.
+    void choose_nat64_of(Member& member);
+    void on_nat64_asked(Member& member, const std::optional<base::IpPrefix>& found);
+    std::optional<io::KnownPref64> told_by_router() const;
     void follow_routers();
+    // Data goes nowhere, and TCP found nothing there.
+    void on_unreached(const base::Endpoint& remote);
+    void prove_nat64();
     void follow_connected();
+    // Those of the configuration; names are left to be looked up.
+    static std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry);
     // Its addresses, and those that stand for them.
     static std::vector<base::Endpoint> with_nat64(const Member& member);
     void on_looked_up(const SnaptEntry& entry,
@@ -93,9 +101,9 @@ class SnaptSet {
     // Members, addresses and offers as they are known now.
     void follow_directories();
     SnaptEntry entry_of(const std::string& name, const LearnedSnapt& learned) const;
-    // Those that are not listed and have no flows.
+    // SNAPTs that are not listed and have no flows.
     void drop_retired(base::TimePoint now);
-    // The network works: whoever waits for that may try.
+    // The network works: waiting attempts may start.
     void on_established();
     void remember();
 
@@ -115,7 +123,7 @@ class SnaptSet {
     base::TimePoint resolve_again_at_{};
     NetworkMarks marks_;                         // of the network in which NAT64 was looked for
     std::unique_ptr<io::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
-    std::optional<base::IpPrefix> told_nat64_;   // at the last look
+    std::optional<io::KnownPref64> told_nat64_;  // at the last look
 };
 
 }  // namespace continuo::cnapt

@@ -22,9 +22,9 @@ using io::RouteEntry;
 using io::RuleEntry;
 
 constexpr size_t kMaxSourceSteps = 2;  // one is under way at most
-// A link that goes down takes routes along before its change is told: such a failure is not.
+// A link that goes down loses routes before that is reported: such a failure is no error.
 constexpr unsigned kToldFailures = 3;
-// Routes go with their interface, of which only its state is told.
+// Routes vanish with their interface; only its state is reported.
 constexpr base::Duration kSourceLookInterval = base::seconds(5);
 constexpr uint32_t kPortalTables = 2;  // of the capture and its portal, beside which ours are
 
@@ -66,8 +66,8 @@ in_table(const RouteEntry& route, const IpPrefix& destination, uint32_t table, s
     return copy;
 }
 
-// Those of the uplink that `are_meant`, the better ones first. Each has a metric of its own: the
-// kernel goes on to another router when one is not there.
+// Routes of the uplink that match `are_meant`, better ones first. Each has its own metric: the
+// kernel falls back to another router when one is gone.
 template <typename Predicate>
 void add_copies(const io::NetSnapshot& network,
                 const SourceUplink& uplink,
@@ -96,7 +96,7 @@ bool is_on_link_route(const RouteEntry& route) {
            !route.destination.address.is_link_local();
 }
 
-// The uplink's own way there, if it has one.
+// The uplink's own route there, if it has one.
 const RouteEntry*
 way_to(const io::NetSnapshot& network, const SourceUplink& uplink, const IpAddress& destination) {
     const RouteEntry* best = nullptr;
@@ -171,7 +171,7 @@ bool has(const std::vector<Entry>& list, const Entry& wanted, Same same) {
 
 class FirstError {
   public:
-    // `harmless`: an error that says that there was nothing to do.
+    // `harmless`: an error that means that nothing had to be done.
     void note(const Result<void>& done, int harmless = 0) {
         if (!done && done.error().sys_errno != harmless && result_) {
             result_ = done;
@@ -183,7 +183,7 @@ class FirstError {
     Result<void> result_;
 };
 
-// Sets what is missing; gives what is there in vain.
+// Adds missing entries; returns the superfluous ones.
 std::vector<RouteEntry> set_routes(io::RouteClient& client,
                                    const SourcePlan& plan,
                                    std::span<const uint32_t> tables,
@@ -213,7 +213,7 @@ std::vector<RouteEntry> set_routes(io::RouteClient& client,
     return in_vain;
 }
 
-// The first ones go before what others have put there.
+// The first ones precede those of others.
 std::vector<RuleEntry> placed(std::vector<RuleEntry> rules, uint32_t place) {
     for (RuleEntry& rule : rules) {
         if (rule.priority == kSnaptRulePriority) {
@@ -255,7 +255,7 @@ bool is_source_rule(const RuleEntry& rule) {
     const bool has_place =
         (rule.priority >= kLowestRulePriority && rule.priority <= kSnaptRulePriority) ||
         rule.priority == kNearSourceRulePriority || rule.priority == kSourceRulePriority;
-    // Those of the capture ask for a whole mark, or for none.
+    // Capture rules match a whole mark, or none.
     return rule.protocol == io::kRouteProtocol && has_place && rule.from && rule.fwmark == 0U &&
            rule.fwmark_mask != UINT32_MAX;
 }
@@ -291,7 +291,7 @@ SourcePlan source_plan(const io::NetSnapshot& network,
     return plan;
 }
 
-// Rules lead to routes that are there: first the routes, and at the end those that no rule needs.
+// Rules must lead to existing routes: routes are added first, and removed last.
 Result<void> apply_source_plan(const SourcePlan& plan, std::span<const uint32_t> tables) {
     auto client = CTN_TRY(io::RouteClient::open());
     FirstError first;

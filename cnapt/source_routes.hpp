@@ -1,17 +1,16 @@
-// SourceRoutes: what has an uplink's address leaves by that uplink, where the host would use a
+// SourceRoutes: packets with an uplink's address leave by that uplink where the host would use a
 // default route. Strict reverse path filters (the sysctl rp_filter = 1, nftables' `fib saddr . iif
-// oif`) ask the routing rules by which interface the answer to a packet would leave, and drop the
-// packet when it came in by another one: all that comes in by an uplink whose default route is not
-// the best, or while another VPN has the default route. Each uplink has a table N:
+// oif`) look up the interface by which the answer to a packet would leave, and drop the packet if
+// it came by another: everything that comes by an uplink whose default route is not the best, or
+// while another VPN has the default route. Each uplink has a table N:
 //
 //   9346   from ADDRESS -> N     no default routes: to SNAPTs, and on-link ones of the interface
 //   32764  from ADDRESS -> main  no default routes
 //   32765  from ADDRESS -> N
 //
-// The first stands before what leads elsewhere, also before rules that others give later without a
-// priority (rule_place.hpp). The others stand behind the host's own rules and before `main`. The
-// tunnel's own datagrams have a mark and use none of the three: routes that are a moment old must
-// not lead them astray.
+// The first precedes rules that lead elsewhere, also later ones without a priority
+// (rule_place.hpp). The others come after the host's own rules and before `main`. The tunnel's own
+// datagrams have a mark and use none of the three, so that outdated routes do not mislead them.
 #pragma once
 
 #include "cnapt/fwmark.hpp"
@@ -31,7 +30,7 @@ inline constexpr uint32_t kSnaptRulePriority = 9346;  // directly before those o
 inline constexpr uint32_t kNearSourceRulePriority = 32764;
 inline constexpr uint32_t kSourceRulePriority = 32765;
 
-// Routes of one uplink; those beyond are left out (counted). Choices, not measured.
+// Most routes of one uplink; further ones are left out (counted). Choices, not measured.
 inline constexpr size_t kMaxSourceDefaults = 8;  // default routes, also in parts
 inline constexpr size_t kMaxSourceOnLink = 8;
 inline constexpr size_t kMaxSourceSnapts = 32;  // addresses of SNAPTs
@@ -55,22 +54,21 @@ struct SourcePlan {
     bool operator==(const SourcePlan&) const = default;
 };
 
-// Table of an uplink: beside `routing_table` and the portal's, none of the kernel's.
+// Table of an uplink: none of the kernel's, `routing_table` or the portal's.
 uint32_t source_table(uint32_t routing_table, uint8_t slot);
 
-// Pure. An uplink without a route to anywhere has no rules, nor has an address that two uplinks
-// share: no rule tells them apart. Nor has one with a gateway of the other IP version, which a copy
-// would lose.
+// Pure. There are no rules for an uplink without any route, for an address that two uplinks share,
+// which no rule can tell apart, or for a gateway of the other IP version, which a copy would lose.
 SourcePlan source_plan(const io::NetSnapshot& network,
                        std::span<const SourceUplink> uplinks,
                        std::span<const base::IpAddress> snapts,
                        const SourceNumbers& numbers);
 
-// One of these, wherever it stands.
+// True for one of these rules, wherever it stands.
 bool is_source_rule(const io::RuleEntry& rule);
 
-// Makes the kernel have the rules of `plan` and no others of ours, and its routes in `tables`.
-// Idempotent; goes on after an error, and gives the first. Blocks for a moment on netlink.
+// Makes the kernel's rules of ours equal to `plan`, and its routes in `tables`. Idempotent;
+// continues after an error and returns the first. Blocks briefly on netlink.
 base::Result<void> apply_source_plan(const SourcePlan& plan, std::span<const uint32_t> tables);
 
 // Keeps a plan in force, on a helper thread. Data loop.
@@ -82,12 +80,13 @@ class SourceRoutes {
     SourceRoutes& operator=(const SourceRoutes&) = delete;
     ~SourceRoutes() = default;
 
-    // Takes effect soon. To be called with each change of the network, and once a second: now and
-    // then it is looked whether all is there, and what failed is tried again.
+    // Takes effect soon. Call at each change of the network and once a second: the state is checked
+    // at intervals, and failures are tried again.
     void set(SourcePlan plan);
+    size_t left_out() const { return wish_.left_out; }
     // Rules have changed: what is ours is put back with the next set(), if it is gone.
     void suspect() { is_suspect_ = true; }
-    // Waits for the step in progress. What is in force stays, for the next run.
+    // Waits for the step in progress. The plan stays in force for the next run.
     void leave() { worker_.reset(); }
     // The same, and removes it.
     void end();

@@ -13,8 +13,8 @@ namespace {
 
 constexpr base::Duration kUnacknowledged = base::seconds(15);
 constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
-// Both ways. Fits every link that IPv6 may use (1280, RFC 8200 section 5), since TCP finds no hole
-// for longer segments by itself.
+// MSS both ways: fits every link that IPv6 may use (1280, RFC 8200 section 5), since TCP does not
+// detect a black hole for longer segments by itself.
 constexpr int kSegmentBytes = 1220;
 
 base::Error system_error(std::string_view where) {

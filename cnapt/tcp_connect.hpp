@@ -1,4 +1,4 @@
-// TCP connections of a node to a SNAPT: where they start and how.
+// TCP connections of a node to a SNAPT: where and how they start.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -21,13 +21,13 @@ struct ControlUplink {
     bool operator==(const ControlUplink&) const = default;
 };
 
-// One for each IP version that has a way out. Addresses of the other version are tried only when
-// there are no others, and then as the kernel routes.
+// One for each IP version with a way out. Addresses of the other version are tried only when there
+// are no others, and then as the kernel routes.
 struct ControlUplinks {
     std::optional<ControlUplink> v4;
     std::optional<ControlUplink> v6;
     std::optional<base::IpVersion> preferred = std::nullopt;  // that of the data
-    // While data goes nowhere: further uplinks, the best first. All ways are tried side by side.
+    // While no data flows: further uplinks, best first. All ways are tried side by side.
     bool is_race = false;
     std::vector<ControlUplink> others = {};
     const std::optional<ControlUplink>& of(base::IpVersion version) const {

@@ -1,36 +1,35 @@
 // TcpFallback: when the data of one SNAPT leaves UDP for TCP, and how often UDP is tried meanwhile
 // (docs/PROTOCOL.md section 5.8). Pure.
 //
-// A silent UDP path alone decides nothing: a link that carries nothing keeps TCP silent too. So TCP
-// is asked when UDP owes an answer, and takes over when it answered and UDP, asked at the same
-// time, still did not.
+// A silent UDP path alone decides nothing: a dead link keeps TCP silent too. So TCP is asked when
+// UDP owes an answer, and takes over if it answers and UDP, asked at the same time, does not.
 #pragma once
 
 #include "common/base/time.hpp"
 
 namespace continuo::cnapt {
 
-// A path that has worked may pause for a moment; one that never did is not waited for.
+// A path that has worked may pause briefly; one that never did is not waited for.
 inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
 inline constexpr base::Duration kAskStreamAfterUnproven = base::milliseconds(500);
-// From the question to the earliest change.
+// Least time between the question and a change.
 inline constexpr base::Duration kAskedBefore = base::milliseconds(500);
-// TCP that carried and comes back so soon is asked at once: UDP was silent a moment ago.
+// TCP that carried data and is back this soon is asked at once: UDP was silent just before.
 inline constexpr base::Duration kCarriedLately = base::seconds(10);
-// TCP's answer gives UDP's, which may be repeated later, so much time.
+// After TCP's answer, UDP's has this long to come, since it may be a repetition.
 inline constexpr base::Duration kUdpGrace = base::milliseconds(250);
 inline constexpr base::Duration kRetryWhileBusy = base::seconds(1);
 inline constexpr base::Duration kRetryWhileIdle = base::seconds(25);
-// UDP that fails again so soon is left alone for a while, which doubles each time.
+// UDP that fails again this soon is left alone for a while, which doubles each time.
 inline constexpr base::Duration kShortStay = base::seconds(30);
 inline constexpr base::Duration kFirstRest = base::seconds(2);
 inline constexpr base::Duration kLongestRest = base::seconds(60);
 
 struct UdpFacts {
-    // Of the active path: since when it owes an answer; kNever: it does not.
+    // Active path: since when it has owed an answer; kNever: it owes none.
     base::TimePoint unanswered_since = base::kNever;
-    bool was_proven = false;          // it has answered since it is in use
-    bool has_other_answered = false;  // another uplink did, lately
+    bool was_proven = false;          // it has answered since it came into use
+    bool has_other_answered = false;  // another uplink answered recently
 };
 
 class TcpFallback {
@@ -38,7 +37,7 @@ class TcpFallback {
     enum class Step : uint8_t { None, AskStream, UseStream };
     struct Decision {
         Step step = Step::None;
-        base::TimePoint again_at = base::kNever;  // the next question, unless something happens
+        base::TimePoint again_at = base::kNever;  // next question, unless something happens first
     };
 
     // While a stream is open and not in use.
@@ -48,10 +47,10 @@ class TcpFallback {
     void on_udp_used(base::TimePoint now) { udp_used_at_ = now; }
     // The stream has ended while it was in use.
     void on_stream_ended(base::TimePoint now) { ended_at_ = now; }
-    // The stream is another one.
+    // Another stream has taken the stream's place.
     void reset_answer() { answered_at_ = base::kNever; }
 
-    // While the stream is in use. `traffic`: a number that changes when there was any.
+    // While the stream is in use. `traffic`: a number that changes with any traffic.
     bool wants_retry(uint64_t traffic, base::TimePoint now);
 
   private:

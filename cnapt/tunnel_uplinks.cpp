@@ -19,7 +19,7 @@ bool is_added(const session::Path& path) {
     return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
 }
 
-// Of somebody else, before those of cnapt: what it takes is not captured.
+// True if a rule of others before those of cnapt takes the packets: they are not captured.
 bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
     const auto rules = routes.rules(version);
     if (!rules) {
@@ -40,7 +40,7 @@ bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
     });
 }
 
-// No answer is waited for: it may work, as far as is known.
+// No answer is outstanding: it may work, as far as is known.
 bool may_carry(const SnaptLink& link, const Uplink& uplink, const io::NetSnapshot& network) {
     if (!uplink.can_carry() || uplink.is_captive ||
         !Uplinks::has_route(uplink, link.addresses, network)) {
@@ -55,7 +55,7 @@ bool may_carry(const SnaptLink& link, const Uplink& uplink, const io::NetSnapsho
                       : !is_added(path) || path.state != PathState::Dead;
 }
 
-// The session of some SNAPT: that of another one is not worth a way which disturbs it.
+// Only the session of another SNAPT matters: it is not worth disturbing for this one.
 bool carries_any(std::span<const std::unique_ptr<SnaptLink>> links, const Uplink& uplink) {
     return std::any_of(links.begin(), links.end(), [&](const auto& link) {
         if (!link->session || link->active_slot != uplink.slot) {
@@ -99,7 +99,7 @@ std::vector<IpPrefix> carriers(const io::NetSnapshot& network) {
             found.push_back(route.destination);
         }
     }
-    // Public ones first: those are not left out.
+    // Public ones first, so that they are not left out.
     const auto order = [](const IpPrefix& prefix) {
         return std::pair(is_private(prefix.address), prefix);
     };

@@ -10,7 +10,7 @@ using base::TimePoint;
 
 namespace {
 
-// Negative when what was missing has come late.
+// Negative when missing datagrams came late.
 int64_t growth(uint64_t now, uint64_t before) {
     return static_cast<int64_t>(now - before);
 }
@@ -46,7 +46,7 @@ UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream
     const TimePoint since = std::exchange(taken_at_, now);
     const bool is_another =
         traffic.session_id != before.session_id || traffic.network != before.network;
-    if (traffic.network != before.network) {  // what was found out there says nothing here
+    if (traffic.network != before.network) {  // results from another network do not apply here
         rest_ = {};
         rest_until_ = {};
         stay_ = {};
@@ -109,7 +109,7 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
             has_stalled_ = has_stalled_ || tick.delivered_bytes.at(static_cast<size_t>(way_)) <= 0;
         }
         if (traffic.is_stream_silent) {
-            carried_ = {};  // for whatever reason, as a hole for its full segments
+            carried_ = {};  // for whatever reason, such as a black hole for its full segments
         }
         return traffic.is_stream_silent || now - began_ >= kTrialEnds ? judge(now) : Step::None;
     case Phase::Staying:
@@ -133,17 +133,17 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
         const Tick& tick = remembered(age);
         sum.add(tick);
         if (tick.received + tick.lost + tick.sent_bytes > 0) {
-            in_use = sum;  // what was before is no part of the rate
+            in_use = sum;  // earlier traffic does not belong to the rate
             in_use.ticks_in_use = age;
         }
     }
     return in_use;
 }
 
-// UDP's delivery since heavy loss began, which TCP is compared with. The whole window loses
-// heavily, in two ticks at least. Or all newer ticks together do after one that lost much, as the
-// sender has slowed down since: the worst of these is left out, since a pause of the link may end
-// in it.
+// UDP's delivery since heavy loss began, to which TCP is compared. Either the whole window has
+// heavy loss, in at least two ticks; or all newer ticks together have it after one that lost much,
+// since the sender has slowed down. The worst of these is left out, since a pause of the link may
+// end in it.
 std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
     const Tick window = newest(kWindowTicks);
     size_t heavy_ticks = 0;
@@ -218,7 +218,7 @@ void UdpThrottle::begin_trial(Way way, const Tick& udp, bool is_thin, TimePoint 
     began_ = now;
 }
 
-// A thin flow may get all of its bytes, and each of them late: it may not stand still.
+// A thin flow may get all its bytes, but late: it must not stall.
 bool UdpThrottle::is_worth_it() const {
     const bool is_enough = carried_.rate(Way::Down) >= wanted_bytes_per_s_[0] &&
                            carried_.rate(Way::Up) >= wanted_bytes_per_s_[1];
@@ -227,7 +227,7 @@ bool UdpThrottle::is_worth_it() const {
 
 UdpThrottle::Step UdpThrottle::judge(TimePoint now) {
     if (!is_worth_it()) {
-        // When nothing was to carry, it has shown nothing.
+        // Without anything to carry, it has shown nothing.
         const bool has_shown = carried_.rate(way_) > 0;
         rest_ = std::clamp<Duration>(rest_ * (has_shown ? 2 : 1), kFirstRest, kLongestRest);
         rest_until_ = now + rest_;

@@ -1,7 +1,7 @@
-// UdpThrottle: whether UDP gets through so badly that TCP may carry more, as behind a box that lets
-// only little of it pass (docs/PROTOCOL.md section 5.8). Heavy loss alone does not tell such a box
-// from a bad link, on which TCP would do worse: so TCP is tried, and what it carries is compared
-// with what UDP did. Pure; one for each SNAPT.
+// UdpThrottle: whether UDP is delivered so badly that TCP may carry more, as behind a box that
+// passes only little of it (docs/PROTOCOL.md section 5.8). Heavy loss alone does not distinguish
+// such a box from a bad link, on which TCP would do worse: so TCP is tried, and its delivery
+// compared with UDP's. Pure; one per SNAPT.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -13,18 +13,18 @@
 
 namespace continuo::cnapt {
 
-// Of the session since it began, but for the loss.
+// Totals of the session since it began, except for the loss.
 struct UdpTraffic {
-    // Whose: what was counted before another session or on another network tells nothing.
+    // Identity: counts of another session or network say nothing.
     uint16_t session_id = 0;
     uint32_t network = 0;
     uint64_t received_datagrams = 0;
-    uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
-    uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
+    uint64_t lost_datagrams = 0;        // lost or late, of those that the SNAPT sent
+    uint64_t received_inner_bytes = 0;  // outer bytes differ between UDP and TCP
     uint64_t sent_bytes = 0;
-    double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
-    // Where flows are spread over several uplinks: when the newest datagram came by another one, or
-    // it was told last that something had arrived by it; zero: never.
+    double loss_up = 0;  // reported by the SNAPT for the path in use; 0: unknown
+    // With flows spread over several uplinks: when the newest datagram came by another one, or when
+    // one was last acknowledged there; zero: never.
     base::TimePoint other_heard_at{};
     bool is_stream_silent = false;  // TCP is in use and owes an answer
 };
@@ -39,54 +39,55 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;  // of those that come down, in the window
-    // Heavy ticks of the window, and the fewest losses in each. A sender that has slowed down loses
-    // few in a tick: then the ticks since the loss count together.
+    static constexpr int64_t kFewestLost = 50;  // of those coming down, in the window
+    // Ticks with heavy loss in the window, and the least losses in each. A sender that has slowed
+    // down loses few per tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;
     static constexpr int64_t kFewestLostInTick = 5;
-    static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
-    // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
-    // ticks: what a pause of the link took is missed in one.
+    static constexpr int64_t kFewestBytesUp = 50000;  // sent, in the window
+    // A thin flow, or one that the loss has made thin, must lose more for longer, and in several
+    // ticks: a pause of the link shows as loss in one.
     static constexpr size_t kThinWindowTicks = 20;
     static constexpr double kThinHeavyLoss = 0.25;
     static constexpr int64_t kThinFewestLost = 25;
     static constexpr size_t kThinFewestTicks = 4;
     static constexpr size_t kThinShortest = 10;  // since something came or was lost
-    // What UDP lost is remembered while it is silent and TCP carries, for so long.
+    // How long UDP's losses are remembered while it is silent and TCP carries.
     static constexpr base::Duration kLongestSilence = base::seconds(30);
-    static constexpr double kThinWorthIt = 1.2;  // a flow that keeps its rate gets no more
-    // Of what went the other way, where that is so much a second, TCP has to carry so much.
+    static constexpr double kThinWorthIt = 1.2;  // a constant-rate flow gets no more
+    // TCP must carry this share of the traffic in the other direction, if that exceeds
+    // kOtherWayBytes per second.
     static constexpr double kOtherWayBytes = 10000;
     static constexpr double kOtherWayShare = 0.5;
-    // TCP begins slowly: what it carries is counted from then on, to the end of the trial.
+    // TCP starts slowly: bytes count from this point to the end of the trial.
     static constexpr base::Duration kTrialBegins = base::seconds(2);
     static constexpr base::Duration kTrialEnds = base::seconds(6);
     static constexpr double kWorthIt = 1.5;
     // How long TCP is kept, and how long it is not tried again after a trial that was not worth it;
-    // both double when it happens again.
+    // both double when it recurs.
     static constexpr base::Duration kFirstStay = base::seconds(60);
     static constexpr base::Duration kLongestStay = base::seconds(600);
     static constexpr base::Duration kFirstRest = base::seconds(60);
     static constexpr base::Duration kLongestRest = base::seconds(3600);
-    // An uplink that carries, too, and brought something so lately is better than TCP, and what it
-    // lost in a silence of its own tells nothing of the one in use.
+    // Another uplink that carries and was heard this recently is better than TCP, and losses in its
+    // own silence say nothing about the one in use.
     static constexpr base::Duration kLatelyHeard = base::seconds(10);
-    // Heavy loss so soon after UDP was taken back is the same box.
+    // Heavy loss this soon after a return to UDP is due to the same box.
     static constexpr base::Duration kAgainWithin = base::seconds(60);
 
     // Every kTick. `is_on_stream`: data goes over TCP; `may_try`: it could.
     Step on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try, base::TimePoint now);
-    // TCP is in use for what it carries: UDP is not asked meanwhile.
+    // TCP is in use because it carries more: UDP is not asked meanwhile.
     bool keeps_stream() const { return phase_ != Phase::Watching; }
 
   private:
     enum class Phase : uint8_t { Watching, Trying, Staying };
-    // Which way UDP is bad, and so which TCP has to carry better.
+    // The direction in which UDP is bad, and in which TCP must carry more.
     enum class Way : uint8_t { Down, Up };
     struct Tick {
         base::Duration span{};
         int64_t received = 0;
-        int64_t lost = 0;  // less what came late
+        int64_t lost = 0;  // less late arrivals
         int64_t sent_bytes = 0;
         std::array<double, 2> delivered_bytes{};  // by Way
         size_t ticks_with_loss = 0;               // of a sum
@@ -117,7 +118,7 @@ class UdpThrottle {
     size_t in_row_ = 0;  // remembered without a silence between
     base::TimePoint remembered_at_{};
     base::TimePoint taken_at_{};  // before_
-    // Of a trial.
+    // State of a trial.
     Way way_ = Way::Down;
     bool is_thin_ = false;
     std::array<double, 2> wanted_bytes_per_s_{};

@@ -23,8 +23,8 @@ constexpr uint64_t kCaptive = uint64_t{1} << 40;  // more than any route costs
 constexpr uint64_t kLastResort = uint64_t{1} << 41;
 constexpr uint64_t kNoRoute = uint64_t{1} << 42;
 
-// Below the one stations begin to lose frames at any rate and look for another access point; above
-// the other it is over.
+// Below the first level stations begin to lose frames at any rate and look for another access
+// point; above the second they have recovered.
 constexpr int kWeakDbm = -78;
 constexpr int kStrongAgainDbm = -72;
 
@@ -43,14 +43,14 @@ uint64_t route_cost(const Uplink& uplink,
     return cost;
 }
 
-// True when the operator has named the interface. He knows of routes in other tables.
+// True when the operator named the interface, who knows of routes in other tables.
 bool is_named(const io::LinkEntry& link, const UplinkRules& rules) {
     return std::any_of(rules.allow.begin(), rules.allow.end(), [&](const std::string& glob) {
         return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;
     });
 }
 
-// Clients are there; the Internet is only where a default route leads, or `allow` names it.
+// Clients are on it; the Internet only if a default route leads there, or `allow` names it.
 bool is_lan_only(const io::LinkEntry& link,
                  const UplinkRules& rules,
                  const io::NetSnapshot& snapshot) {
@@ -118,7 +118,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
                 return address.interface_index == slot->interface_index &&
                        address.address == slot->address && usable(address) != nullptr;
             });
-        // Sockets are never bound twice: others take their place, in another slot.
+        // Sockets are never rebound: others replace them, in another slot.
         const bool has_twin = !slot->is_bound && needs_device(slot->interface_index, slot->address);
         if (!is_there || has_twin) {
             change.removed.push_back(slot->slot);
@@ -322,7 +322,7 @@ bool Uplinks::open_ports(Uplink& uplink) {
     return true;
 }
 
-// The one that has rested longest: datagrams of its former path may still be under way.
+// The slot unused for longest: datagrams of its former path may still be under way.
 std::optional<uint8_t> Uplinks::free_slot() {
     for (size_t i = 1; i <= slots_.size(); ++i) {
         const auto slot = static_cast<uint8_t>((last_slot_ + i) % slots_.size());
@@ -334,7 +334,7 @@ std::optional<uint8_t> Uplinks::free_slot() {
     return std::nullopt;
 }
 
-// Metrics of the two versions say nothing of which is better on one interface.
+// Metrics of different versions cannot be compared on one interface.
 bool Uplinks::has_better_version(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
                                  const io::NetSnapshot& snapshot,
@@ -348,9 +348,9 @@ bool Uplinks::has_better_version(const Uplink& uplink,
            });
 }
 
-// The host's preference for the interface. Where the routes of its two versions have prefixes of
-// the same length it is the smaller metric, so that a good metric does not go with a version that
-// failed or is not in use. kNoRoute if `uplink` has no route itself.
+// The host's preference for the interface: the smaller metric if the routes of both versions have
+// prefixes of equal length, so that a good metric is not lost with a version that failed or is not
+// in use. kNoRoute if `uplink` itself has no route.
 uint64_t Uplinks::interface_cost(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
                                  const io::NetSnapshot& snapshot) const {
@@ -413,8 +413,8 @@ bool Uplinks::is_last_resort(const Uplink& uplink,
     if (!uplink.is_tunnel || uplink.is_named) {
         return false;
     }
-    // Of all but some places, as VPNs are told that keep private ones out: any prefix may lead to
-    // the SNAPT by chance.
+    // Other VPNs have routes for everything but some private places: any prefix may cover the SNAPT
+    // by chance.
     const bool has_default =
         std::any_of(snapshot.routes.begin(), snapshot.routes.end(), [&](const auto& route) {
             return route.interface_index == uplink.interface_index &&

@@ -1,10 +1,10 @@
 // Uplinks: local interfaces over which a SNAPT may be reached, with their addresses, own or
-// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket for each class, bound to the
-// source, never connected, whose datagrams leave by the device. IPv4 takes what comes by any other
-// one, too: where two cards are in one network, either answers questions for both addresses (ARP,
-// RFC 826; arp_ignore 0), and the router sends to the one that it heard last. IPv6 answers by the
-// card of the address (RFC 4861), and is bound to the device, as is an address that two interfaces
-// have. An uplink's slot is its path index on the wire. Data loop only.
+// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket per class, bound to the
+// source, never connected, sending by the device. IPv4 sockets also receive by any other device: if
+// two cards are in one network, either answers ARP for both addresses (RFC 826; arp_ignore 0), and
+// the router sends to the one it heard last. IPv6 answers by the card of the address (RFC 4861) and
+// is bound to the device, as is an address that two interfaces have. An uplink's slot is its path
+// index on the wire. Data loop only.
 #pragma once
 
 #include "cnapt/borrowed_addresses.hpp"
@@ -28,8 +28,8 @@ struct UplinkRules {
     std::string own_device = "cnapt0";
     std::vector<std::string> allow = {"*"};  // interface globs; deny wins
     std::vector<std::string> deny;
-    // Interfaces of a gateway's LAN, globs: uplinks when a default route leads there or `allow`
-    // names them.
+    // Globs for interfaces of a gateway's LAN: uplinks only if a default route leads there or
+    // `allow` names them.
     std::vector<std::string> lan;
     uint32_t fwmark = kDefaultFwmark;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
@@ -49,7 +49,7 @@ struct Uplink {
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
     bool has_carrier = true;
-    // Wi-Fi: while it is not, the carrier may be there for up to a second more.
+    // Wi-Fi association; after its loss the carrier may be reported for up to a second more.
     bool is_joined = true;
     bool can_carry() const { return has_carrier && is_joined; }
     bool is_wireless = false;       // a client of access points
@@ -78,51 +78,51 @@ class Uplinks {
     Uplinks(io::EventLoop& loop, UplinkRules rules, OnReadable on_readable, OnWritable on_writable);
 
     struct Change {
-        std::vector<uint8_t> removed;  // slots; their sockets are closed when this is given
+        std::vector<uint8_t> removed;  // slots; their sockets close when this is returned
         std::vector<uint8_t> added;
-        std::vector<uint8_t> resized;  // their MTU is another now
-        std::vector<uint8_t> joined;   // the network below them, perhaps another one
-        bool is_any_cut = false;       // one cannot carry any more
+        std::vector<uint8_t> resized;  // their MTU has changed
+        std::vector<uint8_t> joined;   // joined a network, perhaps another one
+        bool is_any_cut = false;       // at least one cannot carry any more
     };
     // The last index is TCP's.
     static constexpr size_t kSlots = wire::kTcpPath;
     using SlotSet = std::bitset<kSlots>;
     // Follows the host's state. An address becomes an uplink when its interface has a default route
-    // of its IP version (also in parts), or a route to a SNAPT, or is named by a glob of `allow`
-    // other than "*". It stays one as long as it is there: routes may be replaced in two steps. An
-    // interface with a route to a SNAPT and no address is one with the address that it borrows, as
-    // long as it does; for that the kernel is asked.
+    // of its IP version (also in parts) or a route to a SNAPT, or matches a glob of `allow` other
+    // than "*". It stays one while it exists, since routes may be replaced in two steps. An
+    // interface with a route to a SNAPT and no address uses the one it borrows, for which the
+    // kernel is asked.
     Change update(const io::NetSnapshot& snapshot);
-    // Addresses of SNAPTs, for the next update(). True: they are others than before.
+    // Sets the SNAPTs' addresses for the next update(). True: they have changed.
     bool set_snapts(std::vector<base::IpAddress> snapts);
     // An access point was joined or left; interface 0: any may have been joined.
     Change note_joined(uint32_t interface_index, bool is_joined);
-    // Signal of the access point; nothing: not known. Weak below one level until above another.
+    // Signal of the access point; nothing: unknown. Weak below one level, until above another.
     void note_signal(uint32_t interface_index, std::optional<int> dbm);
     // Beacons are missing: counts as a weak signal until the next one is reported.
     void note_weak(uint32_t interface_index);
 
-    // The uplink that the host would use towards the SNAPT, had it none of `excluded`: longest
-    // prefix that covers the address of its IP version, then lowest metric. Without such a route
-    // any uplink of a version that the SNAPT has, because its route may follow in a moment. Null
-    // when there is none. An interface with routes of both versions counts with the better, and is
-    // used by the version in use. One behind a captive portal only if no other has a route, then
-    // those of last resort, and one that cannot carry last.
+    // The uplink that the host would use towards the SNAPT, except `excluded`: longest prefix that
+    // covers the address of its IP version, then lowest metric. Without such a route, any uplink of
+    // a version that the SNAPT has, since its route may follow soon. Null when there is none. An
+    // interface with routes of both versions is ranked by the better one and used by the version in
+    // use. One behind a captive portal is chosen only if no other has a route, then those of last
+    // resort, and one that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
     // Towards the SNAPT's address of its version.
     static bool
     has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
-    // A tunnel that nobody has named and that has a default route, also in parts, or none to the
-    // SNAPT: it carries the host's traffic, and is carried by another uplink. Not where a route
-    // leads to the SNAPT alone.
+    // A tunnel that no glob names and that has a default route, also in parts, or none to the
+    // SNAPT: it carries the host's traffic, and another uplink carries it. Not if it has a route to
+    // the SNAPT alone.
     static bool is_last_resort(const Uplink& uplink,
                                const SnaptAddresses& snapt,
                                const io::NetSnapshot& snapshot);
-    // Another uplink that can carry is in the network of this one, which is IPv4: what is sent to
-    // one may come by the other.
+    // Another uplink that can carry is in the same network as this one, which is IPv4: datagrams to
+    // one may arrive by the other.
     bool shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const;
-    // Null for a slot that is free, and for none.
+    // Null for a free slot and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);

@@ -24,7 +24,7 @@ constexpr size_t kMaxAnswerBytes = size_t{64} * 1024;
 constexpr std::array<std::string_view, 3> kPrices = {"gross_ud", "discount_ud", "net_ud"};
 constexpr std::array<std::string_view, 6> kKeys = {"user", "class", "snapt", "day", "month", "app"};
 
-// Classes in their own order, the rest by name; what has none comes first.
+// Classes in their own order, the rest by name; rows without one first.
 std::string order_of(const JsonValue& value) {
     std::string text(value.string().value_or(""));
     for (const base::TrafficClass known : base::kAllTrafficClasses) {
@@ -35,7 +35,7 @@ std::string order_of(const JsonValue& value) {
     return text;
 }
 
-// A sum that is too large stays at the largest number: a SNAPT may answer anything.
+// A sum saturates at the largest number: a SNAPT may answer anything.
 void add_to(int64_t& sum, int64_t number) {
     if (__builtin_add_overflow(sum, number, &sum)) {
         sum = number < 0 ? INT64_MIN : INT64_MAX;

@@ -1,5 +1,5 @@
-// UsageSum: the answers of several SNAPTs to one question for usage, added up. Each counts what
-// went over it.
+// UsageSum: the sum of several SNAPTs' answers to one question for usage. Each counts its own
+// traffic.
 #pragma once
 
 #include "common/report/json_value.hpp"
@@ -16,18 +16,18 @@ namespace continuo::cnapt {
 
 class UsageSum {
   public:
-    // `request`: the question, of which the grouping keys count here.
+    // `request`: the question, whose grouping keys are used here.
     explicit UsageSum(const report::JsonValue& request);
 
     void expect(const std::string& snapt) { snapts_[snapt] = kNoAnswer; }
-    // Its answer, or {"error":…}. An answer that is not expected any more has no effect.
+    // A SNAPT's answer, or {"error":…}. Unexpected answers have no effect.
     void add(const std::string& snapt, std::string_view json);
     void fail(const std::string& snapt, std::string reason);
     // JSON of what the user may still use there.
     void set_allowance(const std::string& snapt, std::string json) {
         allowances_[snapt] = std::move(json);
     }
-    // Nobody is waited for.
+    // No answer is outstanding.
     bool is_complete() const;
 
     // As the answer of one SNAPT, and "snapts":[{"snapt","error"|null,"allowance"|null}].

@@ -1,7 +1,7 @@
-// PromotionTracker: tells when a flow has outgrown a low-throughput class. One per flow, a few
-// bytes of state, no clock of its own. The time that the rate must last is cut into four slots; the
-// flow is promoted when each of four successive slots carried more than the rate allows, so that a
-// single burst is not a rate.
+// PromotionTracker: detects that a flow has outgrown a low-throughput class. One per flow, a few
+// bytes of state, no clock of its own. The time for which the rate must last is divided into four
+// slots; the flow is promoted when each of four consecutive slots exceeded the rate, so that a
+// single burst does not count.
 #pragma once
 
 #include "classifier/rule.hpp"

@@ -1,5 +1,5 @@
-// The choice of the SNAPT for a new flow, and admission: a pure function of what is known of the
-// SNAPTs and of what the flow needs (Vanini et al. 2015, III-A and IV-A). The choice holds for the
+// The choice of the SNAPT for a new flow, and admission: a pure function of the known state of the
+// SNAPTs and the needs of the flow (Vanini et al. 2015, III-A and IV-A). The choice holds for the
 // flow's life.
 #pragma once
 
@@ -19,10 +19,10 @@ struct SnaptView {
     std::string_view name;
     std::string_view address;  // for reports
     std::optional<base::Duration> one_way_delay;
-    std::optional<uint64_t> throughput_bits_per_s;  // what it can carry; nobody measures that yet
+    std::optional<uint64_t> throughput_bits_per_s;  // capacity; not measured yet
     uint64_t committed_bits_per_s = 0;  // sum of the needs of the node's flows bound to it
     double load = 0;                    // 0 to 1, from the directory
-    double price = 0;                   // from the directory, in which no SNAPT writes one yet
+    double price = 0;                   // from the directory, where no SNAPT sets one yet
     bool is_alive = false;              // has a session that works
 };
 
@@ -41,9 +41,9 @@ FlowNeeds needs_of(const classifier::Classification& classification);
 
 enum class Verdict : uint8_t {
     Serve,    // all needs are met, or the policy serves as well as it can
-    Degrade,  // served in `traffic_class`, a high-delay class that hurts nobody else
+    Degrade,  // served in `traffic_class`, a high-delay class that affects no other
     Refuse,   // tell the application at once
-    NoSnapt,  // none is alive: fail-open or kill switch, not a matter of policy
+    NoSnapt,  // none is alive: fail-open or kill switch, not a policy decision
 };
 
 struct Decision {
@@ -55,9 +55,9 @@ struct Decision {
     std::string_view reason;  // static text when they are not
 };
 
-// An unknown value counts as met, but a SNAPT whose value is known wins. Among those that meet the
-// needs: the first of the preference list, else the least price, then load, then delay, then order.
-// None meets them: `when_unmet` decides, and the one that comes nearest is taken.
+// An unknown value counts as met, but a SNAPT with a known one wins. Of those that meet the needs:
+// the first in the preference list, then the lowest price, load, delay, order. If none does,
+// `when_unmet` decides, and the nearest one is used.
 Decision choose_snapt(std::span<const SnaptView> snapts,
                       const FlowNeeds& needs,
                       classifier::WhenUnmet when_unmet);

@@ -1,7 +1,7 @@
-// Plan: the terms on which usage is charged, in a file of its own (docs/man/plan.toml.5). Money is
-// in denarii, the virtual currency; a charge in micro-denarii (ud), of which a denarius has 10^6. A
-// virtual unit (vu) is what a price is asked for: the table of a class says what a bit and a
-// millisecond are worth, k_x and k_d how many of them a unit buys.
+// Plan: the terms of charging, in a separate file (docs/man/plan.toml.5). Money is in denarii, the
+// virtual currency; charges in micro-denarii (ud), 10^6 to a denarius. Prices are per virtual unit
+// (vu): the table of a class gives the worth of a bit and a millisecond, and k_x and k_d how many
+// of them a unit buys.
 #pragma once
 
 #include "common/base/traffic_class.hpp"
@@ -16,7 +16,7 @@
 
 namespace continuo::rating {
 
-// Ranges of what a plan may say. Wide enough for any plan, narrow enough that nothing overflows.
+// Ranges of the values of a plan. Wide enough for any plan, narrow enough that nothing overflows.
 inline constexpr double kMaxRateKbps = 1e9;
 inline constexpr double kMaxDelayMs = 3.6e6;
 inline constexpr double kMinKnotStep = 1e-3;  // from one knot to the next
@@ -59,7 +59,7 @@ struct ParsedPlan {
     std::shared_ptr<const Plan> plan;  // null when there is an error
     std::vector<config::Diagnostic> diagnostics;
 };
-// Names all that is wrong.
+// Names all errors.
 ParsedPlan parse_plan(std::string_view text, const std::string& filename);
 
 // A letter, then letters, digits and . _ -, so that no name is a number.

@@ -106,8 +106,8 @@ bool read_row(Section& section, const Node& row, size_t count, std::vector<doubl
     return is_good;
 }
 
-// More throughput is never worth less, more delay never more: so neither derivative has the wrong
-// sign. The first place in each row is told.
+// More throughput must not be worth less, nor more delay worth more, so that neither derivative has
+// the wrong sign. Reports the first fault in each row.
 bool check_order(Section& section, const Node& node, const UtilityKnots& knots) {
     const size_t columns = knots.d_ms.size();
     const std::vector<double>& u = knots.u_denarii_per_s;

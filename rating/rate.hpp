@@ -9,8 +9,8 @@
 
 namespace continuo::rating {
 
-// Up to this a double counts every micro-denarius: 9 * 10^9 denarii for one record. More is
-// charged as so much.
+// Up to this a double represents every micro-denarius: 9 * 10^9 denarii for one record. Higher
+// charges are cut to it.
 inline constexpr int64_t kMaxChargeUd = int64_t{1} << 53U;
 // Shortest time over which a throughput is taken.
 inline constexpr double kMinActiveS = 0.001;
@@ -38,7 +38,7 @@ struct Charge {
     bool is_limited = false;  // gross would be above kMaxChargeUd
 };
 
-// `multiplier` is the SNAPT's, zero or more: its operator may ask more or less than the plan.
+// `multiplier` is the SNAPT's, zero or more: its operator may charge more or less than the plan.
 Charge rate(const Plan& plan, const Usage& usage, double multiplier = 1);
 
 }  // namespace continuo::rating

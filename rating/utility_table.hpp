@@ -1,6 +1,6 @@
-// UtilityTable: what a class of traffic is worth to its user, over throughput and delay, as a table
-// of utilities at knots. Its two derivatives are what a price is made of (docs/man/plan.toml.5).
-// IEEE doubles, in an order of operations that is part of the contract: a charge is the same
+// UtilityTable: the worth of a class of traffic to its user over throughput and delay, as a table
+// of utilities at knots. Prices are made from its two derivatives (docs/man/plan.toml.5). IEEE
+// doubles in a fixed order of operations, which is part of the contract: a charge is the same
 // everywhere.
 #pragma once
 
@@ -30,7 +30,7 @@ class UtilityTable {
     explicit UtilityTable(UtilityKnots knots);
 
     const UtilityKnots& knots() const { return knots_; }
-    // Bilinear between the knots; beyond them as at the nearest.
+    // Bilinear between the knots; outside, the value of the nearest.
     double utility_at(double x_kbps, double d_ms) const;
     Slopes slopes_at(double x_kbps, double d_ms) const;
 

@@ -28,7 +28,7 @@ uint32_t whole_seconds(base::Duration span) {
     return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
 }
 
-// A port of `public` may be redirected to one of `listen`, by this host or a router before it.
+// A port of `public` may be redirected to one of `listen` by this host or a router in front of it.
 std::vector<uint16_t> udp_ports(const SnaptConfig& config) {
     std::vector<uint16_t> ports;
     const auto add = [&](uint16_t port) {
@@ -101,7 +101,7 @@ void Admission::on_hello(LinkId id,
         refuse(id, RejectReason::NoCommonVersion, *refusal);
         return;
     }
-    // Before the session of this node is taken for one that it begins anew.
+    // Before the session of this node is treated as replaced.
     if (!hello.snapt.empty() && hello.snapt != parts_.config.name) {
         refuse(id, RejectReason::OtherSnapt, "this is " + parts_.config.name);
         return;
@@ -142,7 +142,7 @@ void Admission::on_hello(LinkId id,
     assign_lease(id);
 }
 
-// One that is not here gives way to one that begins (Relay::reserve).
+// A session whose node is not here gives way to a new one (Relay::reserve).
 size_t Admission::nodes_beside(const SessionGrant& grant) const {
     std::set<std::pair<std::string_view, std::optional<control::NodeId>>> nodes;
     for (const auto& [id, link] : links_) {
@@ -156,8 +156,7 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
     return nodes.size();
 }
 
-// The link of a node whose power has failed is open until somebody sends something. `user`: empty
-// for all.
+// The link of a node that lost power stays open until somebody sends. `user`: empty for all.
 void Admission::ask_silent_nodes(std::string_view user) {
     for (const auto& [id, link] : links_) {
         if (link.wire_id != 0 && (user.empty() || link.grant.user == user) &&
@@ -262,7 +261,7 @@ void Admission::on_accounting_open(LinkId id, const base::Result<uint32_t>& comm
 
 void Admission::let_in(LinkId id) {
     Link& link = links_[id];
-    // Meanwhile the user may have been disabled: from here on end_user() finds the session.
+    // The user may have been disabled meanwhile: from here on end_user() finds the session.
     const bool is_refused = reject_if_disabled(id, link.grant);
     if (is_refused && !relay_->may_continue(link.grant)) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
@@ -285,7 +284,7 @@ void Admission::let_in(LinkId id) {
         server_->close(*former, control::CloseReason::Replaced, "a newer connection took over");
     }
     link.wire_id = reserved->wire_id;
-    link.holds_lease = false;  // its session does
+    link.holds_lease = false;  // the session holds it now
     note_login(link, reserved->is_continued);
     const SnaptConfig& config = parts_.config;
     control::Accept accept;
@@ -418,8 +417,8 @@ void Admission::on_session_silent(const NodeSession& session) {
     }
 }
 
-// On the helper thread: netlink. Where the kernel cannot forget them, its own time-outs hold: users
-// are not kept out for it.
+// On the helper thread: netlink. If the kernel cannot forget them, its own time-outs apply; users
+// are not kept out for that.
 bool Admission::on_flows_gone(std::vector<packet::FiveTuple> flows) {
     const auto error = std::make_shared<std::optional<base::Error>>();
     const auto forget = [flows = std::move(flows), error] {

@@ -1,6 +1,7 @@
-// Admission: how a node's control link becomes a session of the relay: hello, lease, accounting,
-// let in. And what both tell each other afterwards: keys, names of apps, usage, the end. Belongs to
-// the data loop; leases come from the helper thread, the ledger answers from its own.
+// Admission: turns a node's control link into a session of the relay: hello, lease, accounting,
+// accept. Afterwards it exchanges keys, application names, usage and the end of the session with
+// the node. Belongs to the data loop; leases come from the helper thread, and the ledger answers
+// from its own.
 #pragma once
 
 #include "common/io/worker_thread.hpp"
@@ -34,13 +35,13 @@ struct AdmissionParts {
     std::function<bool()> has_ipv6{};  // this host; empty: as the leases have it
 };
 
-// The text for a node that logs in while the disk is full.
+// Text for a node that logs in while the disk is full.
 inline constexpr const char* kDiskFullText = "the disk of this SNAPT is full";
 
-// Keys are no newer a secret than the handshake they come from (docs/PROTOCOL.md section 4.5).
+// Keys are no newer than the handshake they come from (docs/PROTOCOL.md section 4.5).
 inline constexpr base::Duration kMaxHandshakeAge = base::seconds(86'400);
 
-// Between the wall clock and `now`: changes when somebody sets the former.
+// Offset of the wall clock from `now`: changes when the clock is set.
 int64_t wall_clock_offset_us(base::TimePoint now);
 
 class Admission final : public ControlHandler, public RelayEvents {
@@ -51,28 +52,34 @@ class Admission final : public ControlHandler, public RelayEvents {
         , seen_written_at_(leases_renewed_at_)
         , clock_offset_us_(wall_clock_offset_us(leases_renewed_at_)) {}
 
-    // Before the loop runs. Both must outlive the last call to this as their handler.
+    // Call before the loop runs. Both must outlive the last call to this as their handler.
     void connect(Relay& relay, ControlServer& server);
-    // The configuration names other SNAPTs now: all nodes are informed, some with each on_tick().
+    // The configuration names other SNAPTs now: all nodes are informed, some at each on_tick().
     void renew_directory();
-    // Whether packets of nodes pass: nodes are told, and take another SNAPT for new flows when not.
+    // Whether packets of nodes pass. Nodes are told, and otherwise use another SNAPT for new flows.
     void set_forwarding(bool is_forwarding);
-    // Once a second. The directory is renewed, too, when this SNAPT's load is another.
+    // Call once a second. Also renews the directory when this SNAPT's load changes.
     void on_tick();
     // Ends links and sessions at once: of that user; of all whose user or key is not valid any
     // more; of those whose handshake is kMaxHandshakeAge old.
-    // Gives the number of sessions that ended.
+    // Returns the number of sessions that ended.
     size_t end_user(std::string_view user);
     size_t end_revoked();
     // By the operator: of that user, or the one of that id, as hex_of() writes it. The nodes may
     // log in again.
-    size_t disconnect_user(std::string_view user);
-    size_t disconnect_session(std::string_view session_id);
+    struct Ended {
+        size_t sessions = 0;  // that the relay had: those that `sessions` shows
+        size_t logins = 0;    // that had no session yet
+
+        bool is_any() const { return sessions + logins > 0; }
+    };
+    Ended disconnect_user(std::string_view user);
+    Ended disconnect_session(std::string_view session_id);
     void end_old_keys(base::TimePoint now);
-    // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
-    // from now on renew nothing.
+    // Renews leases and stores the use of keys for the last time; waits for the disk. Sessions that
+    // close afterwards renew nothing.
     void finish_leases();
-    // Notes in the user store when the keys of all sessions were last in use.
+    // Stores in the user store when the keys of all sessions were last in use.
     void note_seen();
 
     // --- ControlHandler
@@ -95,23 +102,23 @@ class Admission final : public ControlHandler, public RelayEvents {
     struct Link {
         SessionGrant grant;
         base::Endpoint from;
-        std::shared_ptr<SessionDesk> desk;  // null until it is let in
-        uint16_t wire_id = 0;               // 0: not let in, or its session is over
-        bool is_open = false;               // its node was let in, and may be informed
-        bool is_waiting = false;            // for its lease, or the ledger
+        std::shared_ptr<SessionDesk> desk;  // null until the node is accepted
+        uint16_t wire_id = 0;               // 0: not accepted, or the session is over
+        bool is_open = false;               // its node was accepted, and may be informed
+        bool is_waiting = false;            // for its lease or the ledger
         bool holds_lease = false;           // until its session does
         bool knows_directory = false;
         control::Allowance told{};  // of the user's quota and credit
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
-    // Null when it has nothing in the relay.
+    // Null when the relay has nothing for it.
     Link* link_let_in(LinkId id);
     void tell_directory(LinkId id, Link& link);
-    // Asks the nodes whose keys have sealed much for new ones.
+    // Asks nodes whose keys have sealed much for new ones.
     void ask_for_rekeys();
-    // Now and then lets the leases of all that are here last anew: a node that only goes on asks
-    // for none, and would have lost its own after a crash of the SNAPT.
+    // Renews the leases of all present nodes at intervals: a node that only continues requests
+    // none, and would lose its lease after a crash of the SNAPT.
     void renew_leases();
     void renew_load();
     void note_seen(const NodeSession& session);
@@ -122,7 +129,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void tell_allowance(LinkId id, Link& link);
     // admission_events.cpp
     void note(EventLog::Kind kind, EventLog::Fields fields);
-    // Refuses a link in links_. `cause` goes to the log only.
+    // Refuses a link in links_. `cause` only goes to the log.
     void refuse(LinkId id,
                 control::RejectReason reason,
                 const std::string& text,
@@ -138,18 +145,18 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
-    // Nodes of the user, but for that one, that are here (Relay::is_here), or wait for a session.
+    // Other nodes of the user that are here (Relay::is_here), or wait for a session.
     size_t nodes_beside(const SessionGrant& grant) const;
     void ask_silent_nodes(std::string_view user);
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
-    // True when the link was refused because its session was taken over by another process with the
-    // same node name and id.
+    // True when the link was refused because another process with the same node name and id has
+    // taken its session over.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
-    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
-                   SessionEnd session_end,
-                   const char* why);
+    Ended end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                  SessionEnd session_end,
+                  const char* why);
     void end_link(LinkId id,
                   Link& link,
                   control::CloseReason reason,
@@ -160,18 +167,18 @@ class Admission final : public ControlHandler, public RelayEvents {
     Relay* relay_ = nullptr;
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
-    std::multiset<std::string> lease_jobs_;  // users of those under way, links or not
+    std::multiset<std::string> lease_jobs_;  // users of running jobs, with or without a link
     control::Directory directory_;
-    bool has_untold_ = false;  // some link does not know it
+    bool has_untold_ = false;  // some link has not been told
     uint16_t told_load_ = 0;
     bool is_forwarding_ = true;
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;
-    int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
+    int64_t clock_offset_us_;  // of the wall clock at the last renewal of leases
     bool has_finished_leases_ = false;
-    bool is_forgetting_told_ = false;  // in the log: the kernel does not forget connections
-    bool is_replacing_ = false;        // the session that ends gives way to its node's next one
+    bool is_forgetting_told_ = false;  // logged: the kernel does not forget connections
+    bool is_replacing_ = false;        // the ending session gives way to its node's next one
 };
 
 }  // namespace continuo::snapt

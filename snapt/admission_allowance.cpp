@@ -1,11 +1,11 @@
-// Admission: what nodes are told of their users' quotas and credits.
+// Admission: reports of users' quotas and credits to their nodes.
 #include "snapt/admission.hpp"
 
 namespace continuo::snapt {
 
 namespace {
 
-// What was used is told again when it is another hundredth of the quota.
+// Usage is reported again when it has grown by a hundredth of the quota.
 constexpr uint64_t kToldParts = 100;
 
 control::Allowance allowance_of(const UserMeter& meter) {
@@ -43,7 +43,7 @@ void Admission::tell_allowance(LinkId id, Link& link) {
         return;
     }
     const control::Allowance now = allowance_of(*node->share->meter);
-    // The relay looks at it each second: it is told once it acts.
+    // The relay checks it each second: it is reported once it acts.
     const bool acts =
         now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();
     if (!is_news(now, link.told) || !acts) {

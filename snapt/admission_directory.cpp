@@ -1,4 +1,4 @@
-// Admission: the directory that nodes are told, with this SNAPT's load and whether it forwards.
+// Admission: the directory sent to nodes, with this SNAPT's load and whether it forwards.
 #include "snapt/admission.hpp"
 #include "snapt/directory.hpp"
 
@@ -9,7 +9,7 @@ namespace continuo::snapt {
 
 namespace {
 
-// A load that oscillates must not cause traffic to all nodes.
+// An oscillating load must not cause traffic to all nodes.
 constexpr base::Duration kLoadLookInterval = base::seconds(600);
 constexpr int kLoadDifference = 200;  // permille
 constexpr size_t kMaxToldAtOnce = 256;

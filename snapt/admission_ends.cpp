@@ -1,5 +1,5 @@
-// Admission: what ends the session of a node that did nothing wrong: its user may not log in any
-// more, the operator ends it, or its handshake is too old.
+// Admission: ends of sessions without a fault of the node: its user may not log in any more, the
+// operator ends it, or its handshake is too old.
 #include "common/base/log.hpp"
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
@@ -15,7 +15,7 @@ constexpr const char* kByOperator = "the operator ended the session";
 
 }  // namespace
 
-// Not when its key is another account's now.
+// Not when its key now belongs to another account.
 bool Admission::may_still_log_in(const SessionGrant& grant) const {
     return parts_.users.account_of(grant.user, grant.key_id) == grant.account_id;
 }
@@ -29,7 +29,7 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
     return true;
 }
 
-// A session that another process took over is not begun anew while that process is here: they would
+// A session that another process took over is not restarted while that process is here: they would
 // take it from each other for ever.
 bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
     const NodeSession* other = relay_->session_of(grant);
@@ -44,15 +44,16 @@ bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
 
 size_t Admission::end_user(std::string_view user) {
     return end_all([user](const SessionGrant& grant) { return grant.user == user; },
-                   SessionEnd::NotAllowed, kNotAnyMore);
+                   SessionEnd::NotAllowed, kNotAnyMore)
+        .sessions;
 }
 
-size_t Admission::disconnect_user(std::string_view user) {
+Admission::Ended Admission::disconnect_user(std::string_view user) {
     return end_all([user](const SessionGrant& grant) { return grant.user == user; },
                    SessionEnd::ByOperator, kByOperator);
 }
 
-size_t Admission::disconnect_session(std::string_view session_id) {
+Admission::Ended Admission::disconnect_session(std::string_view session_id) {
     return end_all(
         [session_id](const SessionGrant& grant) { return hex_of(grant.session_id) == session_id; },
         SessionEnd::ByOperator, kByOperator);
@@ -60,16 +61,19 @@ size_t Admission::disconnect_session(std::string_view session_id) {
 
 size_t Admission::end_revoked() {
     return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); },
-                   SessionEnd::NotAllowed, kNotAnyMore);
+                   SessionEnd::NotAllowed, kNotAnyMore)
+        .sessions;
 }
 
 // Tell the node to stay away, not that its session is lost: it would begin another one.
-size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
-                          SessionEnd session_end,
-                          const char* why) {
+Admission::Ended Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                                    SessionEnd session_end,
+                                    const char* why) {
     const size_t before = relay_->sessions().size();
+    Ended ended;
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
+            ended.logins += link.is_waiting && !link.grant.key_id.empty() ? size_t{1} : size_t{0};
             end_link(id, link, control::CloseReason::Disconnected, session_end, why);
         }
     }
@@ -79,13 +83,14 @@ size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& 
             relay_->close(sessions[i]->wire_id, session_end);
         }
     }
-    return before - relay_->sessions().size();
+    ended.sessions = before - relay_->sessions().size();
+    return ended;
 }
 
 void Admission::end_link(
     LinkId id, Link& link, control::CloseReason reason, SessionEnd session_end, const char* why) {
     server_->close(id, reason, why);
-    link.grant.key_id.clear();  // nobody's: a lease that is on its way lets nobody in
+    link.grant.key_id.clear();  // of no user: a pending lease must not let the node in
     if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
         relay_->close(wire_id, session_end);
     }

@@ -1,4 +1,4 @@
-// Admission: what it logs of logins and ends of sessions, and how it refuses.
+// Admission: log lines for logins and ends of sessions, and refusals.
 #include "common/daemon/startup.hpp"
 #include "snapt/admission.hpp"
 

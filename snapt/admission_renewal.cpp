@@ -1,5 +1,5 @@
-// Admission: what is written while sessions go on, and at their end: that their leases last, and
-// when their keys were last in use.
+// Admission: data stored during sessions and at their end: renewed leases, and when keys were last
+// in use.
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "snapt/admission.hpp"
@@ -16,16 +16,16 @@ using daemon::utc_us;
 
 namespace {
 
-// How often a lease is renewed within its time, while its session is here. A choice, not measured.
+// Renewals of a lease within its time, while its session is here. A choice, not measured.
 constexpr int kRenewalsOfALease = 8;
-// A wall clock that is set differs by more than one that is kept right. A choice, not measured.
+// A clock that is set changes by more than a disciplined one. A choice, not measured.
 constexpr int64_t kClockSetUs = 60'000'000;
-// A crash forgets what was seen for so long. A choice, not measured.
+// A crash loses the use of keys of this time. A choice, not measured.
 constexpr base::Duration kSeenInterval = base::seconds(300);
 
 }  // namespace
 
-// Held until it is renewed: an expired one would be anybody's.
+// Held until it is renewed: an expired lease could go to any node.
 void Admission::release_lease(const SessionGrant& grant) {
     const bool is_submitted =
         parts_.worker.submit([&leases = parts_.leases, user = grant.user,
@@ -45,7 +45,7 @@ void Admission::release_lease(const SessionGrant& grant) {
 
 void Admission::renew_leases() {
     const base::TimePoint now = parts_.loop.now();
-    // A clock that was wrong has given wrong times.
+    // A wrong clock has given wrong times.
     const int64_t offset_us = wall_clock_offset_us(now);
     const bool is_clock_set = std::abs(offset_us - clock_offset_us_) > kClockSetUs;
     if (!is_clock_set && now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
@@ -56,7 +56,7 @@ void Admission::renew_leases() {
             log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
         }
     });
-    if (is_accepted) {  // else there is too much to do: at the next tick
+    if (is_accepted) {  // otherwise the queue is full: at the next tick
         leases_renewed_at_ = now;
         clock_offset_us_ = offset_us;
     }

@@ -36,22 +36,22 @@ using daemon::utc_us;
 namespace {
 
 constexpr size_t kWorkerQueue = 4096;
-// As the ledger's thread: behind what carries data.
+// As for the ledger's thread: lower priority than data.
 constexpr int kWorkerNiceness = kAccountantNiceness;
-// Between looks who listens at this host.
+// Interval of checks of this host's listeners.
 constexpr base::Duration kPortsInterval = base::seconds(60);
-// Changes of nftables come in groups, and on some hosts without end: a look follows so long after
-// the first, so many at once and one more with each tick.
+// Changes of nftables come in groups, and on some hosts all the time: a check follows this long
+// after the first; this many at once, and one more per tick.
 constexpr base::Duration kLookDelay = base::milliseconds(2);
 constexpr unsigned kMaxQuickLooks = 8;
-// So many users may take all they can before others' flows have to share slots.
+// Users that may use all their slots before others' flows must share.
 constexpr uint32_t kUsersOfAllSlots = 8;
 
 size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
 }
 
-// Far more than a user may have sessions.
+// Far above the limit of a user's sessions.
 int64_t user_leases(const SnaptConfig& config) {
     const auto sessions = static_cast<int64_t>(config.limits.user_sessions);
     return sessions == 0 ? 0 : std::max(LeasePool{}.user_leases, 8 * sessions);
@@ -80,8 +80,8 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     return settings;
 }
 
-// Leaves out of the configuration what this host can never do. Returns why it has no IPv6 now, be
-// it only switched off; empty: it has.
+// Removes what this host can never do from the configuration. Returns why it has no IPv6 now, even
+// if that is only switched off; empty: it has.
 std::string fit_to_host(SnaptConfig& config) {
     std::string why = config.inner.ipv6 ? io::ipv6_switched_off(config.inner.device) : "";
     if (!why.empty() && !io::read_sysctl("net/ipv6/conf/all/disable_ipv6")) {
@@ -139,7 +139,7 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
-    std::unique_ptr<RestService> rest_;      // outlives what answers it
+    std::unique_ptr<RestService> rest_;      // outlives its answers
     std::unique_ptr<RequestDesk> requests_;  // likewise
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
@@ -179,8 +179,8 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.is_clock_synchronised = io::is_clock_synchronised;
     auto accountant = Accountant::start(ledger, utc_us(), config_.accounting.retention_days);
     if (!accountant && accountant.error().code == base::Errc::Malformed) {
-        log(LogLevel::Error, "put a copy in the place of ledger.db, or begin without users and "
-                             "bookings by snapt run --new-ledger");
+        log(LogLevel::Error, "restore a copy of ledger.db, or start without users and bookings: "
+                             "snapt run --new-ledger");
     }
     accountant_ = CTN_TRY(std::move(accountant));
     failure = "cannot open the user database in " + options_.state;
@@ -228,16 +228,20 @@ base::Result<void> App::start(std::string& failure) {
     control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
-    requests_ = std::make_unique<RequestDesk>(RequestSources{
-        loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_, events_, random_,
-        [this](std::string_view command) { return answer(*relay_, info(), command); }});
+    requests_ = std::make_unique<RequestDesk>(
+        RequestSources{loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_,
+                       events_, random_, [this](std::string_view command, size_t after) {
+                           return answer(*relay_, info(), command, after);
+                       }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     rest_ = std::make_unique<RestService>(
         RestSources{loop_, *accountant_,
-                    [this](std::string_view command) { return answer(*relay_, info(), command); },
+                    [this](std::string_view command, size_t after) {
+                        return answer(*relay_, info(), command, after);
+                    },
                     [this](const std::string& session) {
-                        return admission_->disconnect_session(session) > 0;
+                        return admission_->disconnect_session(session).is_any();
                     }});
     CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();
@@ -277,8 +281,8 @@ void App::stop() {
     recorders_.stop();  // waits for the disk
 }
 
-// To a run that begins at once with the configuration of this one, which would find nothing of
-// another's devices and prefixes.
+// For the run that follows at once with the same configuration: it would not find the device and
+// prefixes of another one.
 bool App::leaves_network() const {
     if (!controls_.stops_for_restart()) {
         return false;
@@ -342,8 +346,7 @@ void App::tell_trouble() {
     admission_->set_forwarding(trouble_.text().empty());
 }
 
-// Flows to an address that this host has got meanwhile are refused by the rules, and charged until
-// the next call.
+// The rules refuse flows to a new address of this host; until the next call they are charged.
 void App::renew_addresses() {
     auto found = std::make_shared<std::optional<std::vector<base::IpAddress>>>();
     (void)worker_.submit([found] { *found = local_addresses(); },
@@ -416,7 +419,7 @@ std::string App::reload() {
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 
-// False: it cannot go on.
+// Returns false if the daemon cannot go on.
 bool begin_anew(const std::string& state_directory) {
     const auto aside = set_damaged_ledger_aside(state_directory, daemon::utc_us());
     if (!aside) {
@@ -426,7 +429,8 @@ bool begin_anew(const std::string& state_directory) {
     }
     if (*aside) {
         log(LogLevel::Warning,
-            "ledger.db was damaged and is %s now; one without users and bookings takes its place",
+            "ledger.db was damaged and is now %s; an empty one, without users and bookings, "
+            "replaces it",
             (*aside)->c_str());
     } else {
         log(LogLevel::Info, "ledger.db is not damaged: --new-ledger changes nothing");

@@ -1,6 +1,5 @@
-// AppNames: what a session's application tags are called. Names come on the thread of links, the
-// ledger takes those that it does not know yet, reports look them up. Any thread; a call holds its
-// lock for one message at most.
+// AppNames: names of a session's application tags. Names arrive on the thread of links, the ledger
+// takes new ones, reports look them up. Any thread; the lock is held for at most one message.
 #pragma once
 
 #include "common/control/message.hpp"
@@ -16,17 +15,16 @@
 
 namespace continuo::snapt {
 
-// Names that a session may have; further ones are not kept.
+// Most names of a session; further ones are dropped.
 inline constexpr size_t kMaxAppNames = 1024;
 
 class AppNames {
   public:
-    // True: the ledger is to be asked to take them. It is not, while it has not done so the last
-    // time.
+    // True: ask the ledger to take the new names. False while it has not done so the last time.
     bool add(std::span<const control::App> apps);
     // The ledger could not be asked.
     void on_refused();
-    // Called by the ledger: names that are new since its last call.
+    // For the ledger: names added since its last call.
     std::vector<std::pair<uint16_t, std::string>> take_new();
 
     std::optional<std::string> find(uint32_t tag) const;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kNoneText = "none";
 constexpr std::string_view kDefaultText = "default";
-// Charges that are looked at for a transaction.
+// Charges checked per transaction.
 constexpr size_t kCommandBatch = 200;
 
 // A quarter of an hour has one plan.
@@ -32,7 +32,7 @@ int64_t quarter_from(int64_t at_us) {
     return (at_us + kQuarterUs - 1) / kQuarterUs * kQuarterUs;
 }
 
-// The number that `plan use` names; nothing, with the answer in `failure`, when there is none.
+// The number of the plan for `plan use`; nothing, with the answer in `failure`, when there is none.
 std::optional<int64_t>
 plan_named(Database& database, const ParsedCommand& command, CommandOutput& failure) {
     const std::string& name = command.arguments.front();
@@ -55,7 +55,7 @@ plan_named(Database& database, const ParsedCommand& command, CommandOutput& fail
     return plan->plan_id;
 }
 
-// The account of the user that is there.
+// The account of the current user.
 std::optional<int64_t>
 account_named(Database& database, const std::string& user, CommandOutput& failure) {
     const auto all = balances(database, user);
@@ -72,8 +72,7 @@ account_named(Database& database, const std::string& user, CommandOutput& failur
     return std::nullopt;
 }
 
-// The plan that `rate` is to go by; nothing in `terms`: the one in force. False: `failure` says
-// what is wrong.
+// The plan for `rate`; nothing in `terms`: the one in force. False: the reason is in `failure`.
 bool take_terms(Database& database,
                 const ParsedCommand& command,
                 std::optional<PlanTerms>& terms,
@@ -196,7 +195,7 @@ std::vector<report::CommandSpec> charge_commands(const report::OptionSpec& state
                {},
                "time zone, such as Europe/Zurich (default: UTC)"},
               state},
-             "charge usage by a plan; none: by no plan, default: by that of the others"}};
+             "charge usage by a plan; none: no charge, default: the general plan"}};
 }
 
 CommandOutput use_plan_command(const ParsedCommand& command) {
@@ -248,8 +247,10 @@ CommandOutput use_plan_command(const ParsedCommand& command) {
 
 CommandOutput rate_and_book(const ParsedCommand& command, const UsageQuery& query) {
     const bool is_again = command.has("--from");
-    if (command.has("--by")) {
-        return told("--by is for --dry-run", report::kExitUsage);
+    for (const char* option : {"--by", "--csv"}) {
+        if (command.has(option)) {
+            return told(std::string(option) + " is for --dry-run", report::kExitUsage);
+        }
     }
     if (!is_again && (command.has("--plan") || command.has("--to") || command.has("--user"))) {
         return told("to rate again what was booked, say from when on: --from", report::kExitUsage);

@@ -1,5 +1,5 @@
-// `snapt plan use` and `snapt rate`: which plan holds for whom, and usage that becomes bookings
-// now. They work on the database itself, whether a daemon runs or not.
+// `snapt plan use` and `snapt rate`: which plan applies to whom, and booking of usage now. They
+// work on the database itself, whether a daemon runs or not.
 #pragma once
 
 #include "common/report/daemon_client.hpp"
@@ -12,7 +12,7 @@ namespace continuo::snapt {
 std::vector<report::CommandSpec> charge_commands(const report::OptionSpec& state);
 
 report::CommandOutput use_plan_command(const report::ParsedCommand& command);
-// `rate` without --dry-run. `query` is what its options choose.
+// `rate` without --dry-run. `query`: from its options.
 report::CommandOutput rate_and_book(const report::ParsedCommand& command, const UsageQuery& query);
 
 }  // namespace continuo::snapt

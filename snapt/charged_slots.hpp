@@ -1,4 +1,4 @@
-// ChargedSlots: counters of flows. Refused ones have some that nobody is charged for.
+// ChargedSlots: counters of flows. Those of refused flows are charged to nobody.
 #pragma once
 
 #include "common/flow/slot_source.hpp"
@@ -7,7 +7,7 @@ namespace continuo::snapt {
 
 class ChargedSlots final : public flow::SlotSource {
   public:
-    // Number of the session of refused flows, which the ledger has none of.
+    // Session number of refused flows; the ledger has no such session.
     static constexpr uint32_t kNobody = UINT32_MAX;
 
     ChargedSlots(flow::SlotSource& charged, size_t max_flows)

@@ -1,5 +1,4 @@
-// `snapt check`: what the parser finds, and what the files of this host say: who may read what,
-// IPv6.
+// `snapt check`: results of the parser, and of this host's files: permissions, IPv6.
 #pragma once
 
 #include "common/config/diagnostic.hpp"
@@ -10,7 +9,7 @@
 
 namespace continuo::snapt {
 
-// `file`: where `text` was read.
+// `file`: path of `text`.
 std::vector<config::Diagnostic> check_snapt_file(std::string_view text, const std::string& file);
 
 }  // namespace continuo::snapt

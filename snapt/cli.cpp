@@ -81,13 +81,13 @@ report::OptionSpec device_option(std::string_view help) {
     return {"--device", "DEVICE", OptionValue::Required, false, {}, help};
 }
 
-// Options that choose among a user's keys.
+// Options that select among a user's keys.
 std::vector<report::OptionSpec> key_options() {
-    return user_options({device_option("the keys of this device alone"),
+    return user_options({device_option("only the keys of this device"),
                          {"--key-id", "ID", OptionValue::Required, false, {}, "this key alone"}});
 }
 
-// Options of a key that is made, or taken over from another SNAPT.
+// Options of a new key, or of one taken over from another SNAPT.
 std::vector<report::OptionSpec> new_key_options(std::string_view device_help,
                                                 const report::OptionSpec& more) {
     return user_options(
@@ -104,7 +104,7 @@ std::vector<report::OptionSpec> new_key_options(std::string_view device_help,
           OptionValue::Required,
           false,
           {},
-          "its id, where the file has the key alone"},
+          "its id, if the file has only the key"},
          {"--block", "", OptionValue::None, false, {}, "print only the [[snapt]] of this SNAPT"},
          {"--key", "", OptionValue::Optional, false,
           "arguments can be read by every user of this host; write the key to a "
@@ -119,20 +119,20 @@ std::vector<report::CommandSpec> user_commands() {
                               OptionValue::Required,
                               false,
                               {},
-                              "bytes per day or month, such as 50GiB/month; shown, not enforced"}),
+                              "bytes per day or month, such as 50GiB/month (see quota set)"}),
              "make a user, or a key; prints a cnapt.toml with it"},
             daemon::shown_as_table(
                 {"user list", "", 0, 0, user_options(), "users with state, keys and quota"}),
-            {"user disable", "NAME", 1, 1, key_options(), "end its sessions, let none in"},
+            {"user disable", "NAME", 1, 1, key_options(), "end its sessions and refuse new ones"},
             {"user enable", "NAME", 1, 1, key_options(), "let a disabled user in again"},
             {"user rotate", "NAME", 1, 1,
-             new_key_options("whose key is replaced",
+             new_key_options("device whose key is replaced",
                              {"--overlap",
                               "TIME",
                               OptionValue::Required,
                               false,
                               {},
-                              "for so long the former key is taken, too, such as 24h"}),
+                              "how long the old key stays valid, such as 24h"}),
              "revoke its keys; prints a cnapt.toml with a new one"},
             {"user revoke", "NAME", 1, 1, key_options(), "end one key for good"},
             {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};
@@ -165,12 +165,12 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : std::vector<report::CommandSpec>{
              daemon::status_spec(),
              daemon::shown_as_table(
-                 {"sessions", "", 0, 0, {}, "who is connected, from where, and how well"}),
+                 {"sessions", "", 0, 0, {}, "connected nodes: address, delay, rates"}),
              daemon::shown_as_table(report::flows_spec("--user")),
              daemon::usage_spec(),
              daemon::check_spec({config_option()}),
              doctor_spec(),
-             {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
+             {"reload", "", 0, 0, {}, "apply changes of the configuration"}}) {
         all.push_back(std::move(command));
     }
     for (report::CommandSpec& command : live_commands()) {
@@ -194,7 +194,7 @@ std::vector<report::CommandSpec> commands() {
     return all;
 }
 
-// How long ago something came from the node, which may be gone if its control link is.
+// How long ago the node was heard; it may be gone if its control link is.
 std::string heard_cell(const JsonValue& session) {
     const auto ms = session["heard_ms_ago"].number();
     if (!ms) {
@@ -358,7 +358,7 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t co
     return table.rows() == 0 ? "no sessions\n" : table.render(is_terminal, columns);
 }
 
-// A row for each key; a user without one has a row, too.
+// One row per key; a user without keys has a row, too.
 std::string users_text(const JsonValue& users, bool is_terminal, size_t columns) {
     Table table({{"USER"},
                  {"STATE"},

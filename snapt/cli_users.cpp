@@ -47,7 +47,7 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// Creates the file; one that is there stays as it is (EEXIST). Gives 0 or the errno.
+// Creates the file; an existing one stays as it is (EEXIST). Returns 0 or the errno.
 int write_new_file(const std::string& path, std::string_view text) {
     const io::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.value() < 0) {
@@ -65,8 +65,8 @@ int write_new_file(const std::string& path, std::string_view text) {
     return fsync(file.value()) == 0 ? 0 : errno;
 }
 
-// `add` and `rotate` print the configuration, or the block, as it is, so that it can be redirected
-// to a file.
+// `add` and `rotate` print the bare configuration, or block, so that it can be redirected to a
+// file.
 std::string user_answer_text(const JsonValue& answer,
                              const UserRequest& request,
                              bool wants_block,
@@ -301,7 +301,7 @@ CommandOutput user_command(const report::DaemonAccess& access,
     if (auto wrong = take_key_file(command, request)) {
         return std::move(*wrong);
     }
-    // One question, and the database only when nobody could have acted on it.
+    // One request; the database is used only if no daemon can have acted on it.
     bool is_absent = false;
     report::DaemonAccess watched = access;
     watched.request = [&](std::string_view line, base::Duration timeout) {

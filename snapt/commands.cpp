@@ -138,7 +138,7 @@ void write_mtu(JsonWriter& json, const Session& session) {
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
 }
 
-// As `cnapt status` has it; null where nothing is limited.
+// As in `cnapt status`; null where nothing is limited.
 void write_allowance(JsonWriter& json, const Allowance& allowance) {
     if (allowance.state == Allowance::State::Free && !allowance.quota) {
         json.null();
@@ -163,7 +163,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     const base::Duration rtt = path != nullptr ? path->smoothed_rtt() : base::Duration{};
-    // Down is what was sent; up before and after are what the kernel and the sockets saw.
+    // Down counts the bytes sent; up before and after are what the kernel and the sockets counted.
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
@@ -223,7 +223,7 @@ std::string sessions_json(const Relay& relay, base::TimePoint now) {
     return json.take();
 }
 
-std::string flows_json(Relay& relay, const SnaptInfo& info) {
+std::string flows_json(Relay& relay, const SnaptInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
         figures.snapt = info.name;
         if (const auto* node = flow::details_as<const NodeSession>(flow)) {
@@ -233,7 +233,7 @@ std::string flows_json(Relay& relay, const SnaptInfo& info) {
             figures.app = app ? dataplane::if_any(*app) : std::nullopt;
         }
     };
-    return dataplane::flows_json(relay.flows(), info.now, complete);
+    return dataplane::flows_json(relay.flows(), info.now, after, complete);
 }
 
 }  // namespace
@@ -248,7 +248,7 @@ std::string hex_of(const control::SessionId& id) {
     return text;
 }
 
-std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command) {
+std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command, size_t after) {
     if (command == "status") {
         return status_json(relay, info);
     }
@@ -256,7 +256,7 @@ std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command
         return sessions_json(relay, info.now);
     }
     if (command == "flows") {
-        return flows_json(relay, info);
+        return flows_json(relay, info, after);
     }
     return report::error_json("unknown command \"" + std::string(command) + "\"");
 }

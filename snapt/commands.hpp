@@ -37,7 +37,8 @@ struct SnaptInfo {
 // The `session_id` of `sessions`.
 std::string hex_of(const control::SessionId& id);
 
-// `command` is status, sessions or flows. Whatever else gives {"error":"…"}.
-std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command);
+// `command` is status, sessions or flows, of which one page is given: that behind place `after`
+// (dataplane::flows_json). Whatever else gives {"error":"…"}.
+std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command, size_t after = 0);
 
 }  // namespace continuo::snapt

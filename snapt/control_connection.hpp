@@ -1,6 +1,6 @@
-// ControlConnection: a TCP connection and the SNAPT's end of control on it, which moves from the
-// thread of strangers to that of links; and what these threads share. Included by the parts of
-// ControlServer only.
+// ControlConnection: a TCP connection with the SNAPT's end of control, which moves from the thread
+// of strangers to that of links; and data shared by these threads. Included only by the parts of
+// ControlServer.
 #pragma once
 
 #include "common/io/tcp_stream.hpp"
@@ -28,7 +28,7 @@ struct ControlCounts {
     std::atomic<uint64_t> links = 0;
 };
 
-// `parameters` and `context` are constant while a thread runs. Outlives all connections.
+// `parameters` and `context` do not change while a thread runs. Outlives all connections.
 struct ControlShared {
     explicit ControlShared(control::CredentialSource& source) : credentials(source) {}
 
@@ -47,8 +47,8 @@ struct ControlShared {
     }
 };
 
-// Datagrams of one link, on their way to the data loop; dropped when that is behind, as a network
-// would.
+// Datagrams of one link on their way to the data loop; dropped when that is behind, as in a
+// network.
 class DatagramInput final : public control::DatagramSink {
   public:
     void on_datagram(base::ByteView datagram) override {
@@ -63,7 +63,7 @@ class DatagramInput final : public control::DatagramSink {
     bool wants_wake_ = false;
 };
 
-// Belongs to one thread at a time. Counts itself as a link, also on its way between threads.
+// Belongs to one thread at a time. Counts as a link even between threads.
 struct ControlConnection {
     ControlConnection(ControlShared& shared,
                       LinkId its_id,
@@ -81,7 +81,7 @@ struct ControlConnection {
     ~ControlConnection() { --counts.links; }
 
     ControlCounts& counts;
-    std::unique_ptr<UserLinks::Place> place;  // once it is known whose it is
+    std::unique_ptr<UserLinks::Place> place;  // once its user is known
     LinkId id;
     base::Endpoint from;
     io::TcpStream stream;
@@ -89,8 +89,8 @@ struct ControlConnection {
     control::ServerControl control;
 };
 
-// A closed connection waits so long for the peer's end of stream, so that its last words are not
-// cut by a reset.
+// A closed connection waits this long for the peer's end of stream, so that a reset does not cut
+// its last words.
 inline constexpr base::Duration kLinger = base::seconds(1);
 
 }  // namespace continuo::snapt

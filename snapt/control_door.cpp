@@ -79,7 +79,7 @@ void ControlDoor::admit(io::UniqueFd fd, const base::Endpoint& from) {
 }
 
 ControlDoor::Kind ControlDoor::kind_of(const Stranger& stranger) {
-    constexpr uint8_t kHelloLength = 0;  // of its two octets the first
+    constexpr uint8_t kHelloLength = 0;  // the first of its two octets
     uint8_t first = 0;
     if (::recv(stranger.connection->stream.fd(), &first, 1, MSG_PEEK) != 1) {
         return Kind::Unknown;
@@ -116,9 +116,8 @@ void ControlDoor::on_writable(LinkId id) {
     }
 }
 
-// The client's Finished, not its binder, ends the stay here: a binder is proof of the key, but the
-// ClientHello with it may be one that was recorded. Whatever follows, HELLO first, may have come
-// with it and waits in the control; nobody has seen any of it.
+// The stay here ends with the client's Finished, not its binder: a binder proves the key, but its
+// ClientHello may be a recorded one. Data sent with it, HELLO first, waits unread in the control.
 void ControlDoor::on_tls_readable(Stranger& stranger) {
     control::ServerControl& control = stranger.connection->control;
     const base::Result<bool> more = stranger.connection->stream.drain([&](base::ByteView bytes) {
@@ -157,7 +156,7 @@ void ControlDoor::let_in(Stranger& stranger) {
     }
 }
 
-// The deadline of an unfinished handshake goes on for it.
+// The deadline of an unfinished handshake remains.
 void ControlDoor::on_plain_readable(Stranger& stranger) {
     if (!stranger.plain) {
         stranger.plain =
@@ -224,7 +223,7 @@ void ControlDoor::update(Stranger& stranger) {
     }
 }
 
-// For the operator. The node hears the same whatever the reason.
+// For the operator. The node gets the same answer whatever the reason.
 void ControlDoor::note_failure(Stranger& stranger) {
     control::ServerControl& control = stranger.connection->control;
     bool is_key_wrong = false;

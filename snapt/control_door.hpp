@@ -1,7 +1,7 @@
-// ControlDoor: the part of ControlServer that strangers meet. It listens, accepts, tells the kinds
-// of connection apart, answers portal checks, does the TLS handshakes and judges HELLOs, on a
-// thread that never carries data. Connections that have authenticated themselves go to
-// ControlLinks; nothing else does. docs/PROTOCOL.md sections 3.7, 4.7 and 4.9.
+// ControlDoor: the part of ControlServer for strangers. It listens, accepts, tells kinds of
+// connection apart, answers portal checks, does TLS handshakes and checks HELLOs, on a thread that
+// never carries data. Only authenticated connections go to ControlLinks. docs/PROTOCOL.md sections
+// 3.7, 4.7 and 4.9.
 #pragma once
 
 #include "common/control/handshake_limiter.hpp"
@@ -20,10 +20,10 @@
 
 namespace continuo::snapt {
 
-// Handshakes take no time from what carries data.
+// Handshakes take no time from data.
 inline constexpr int kDoorNiceness = 10;
 
-// Everything private belongs to its thread while that runs.
+// All private members belong to the thread while it runs.
 class ControlDoor {
   public:
     // Both must outlive this.
@@ -32,16 +32,16 @@ class ControlDoor {
     ControlDoor& operator=(const ControlDoor&) = delete;
     ~ControlDoor();
 
-    // Opens the listeners and gives the endpoints as bound. Errors: System.
+    // Opens the listeners and returns the bound endpoints. Errors: System.
     base::Result<std::vector<base::Endpoint>> open(const std::vector<base::Endpoint>& listen,
                                                    size_t max_links);
     void start() { thread_.start(); }
     bool is_running() const { return thread_.is_running(); }
-    // Nothing comes to `links` from here any more. Closes all that is not theirs.
+    // Passes nothing more to `links`, and closes all other connections.
     void stop();
 
   private:
-    // Decided by the first octet only: later ones may look like any.
+    // Determined by the first octet only: later ones may look like any kind.
     enum class Kind : uint8_t { Unknown, Tls, Plain, PortalCheck };
     struct Stranger {
         std::unique_ptr<ControlConnection> connection;  // its id is the limiter's ticket
@@ -49,7 +49,7 @@ class ControlDoor {
         Kind kind = Kind::Unknown;
         bool lingering = false;
         std::unique_ptr<dataplane::PlainStream> plain;  // has the connection's stream
-        std::vector<uint8_t> portal_input;              // what has come of a question
+        std::vector<uint8_t> portal_input;              // bytes of a question so far
         std::unique_ptr<io::Poller> poller;             // last: gone before the descriptor
     };
 
@@ -62,12 +62,12 @@ class ControlDoor {
     void on_plain_readable(Stranger& stranger);
     void on_portal_readable(Stranger& stranger);
     void on_timer();
-    // After every input of a handshake: bytes, deadline. May destroy it.
+    // Call after every input of a handshake: bytes, deadline. May destroy it.
     void update(Stranger& stranger);
     void note_failure(Stranger& stranger);
-    // The peer is to read why: a connection that is closed at once may lose what was sent.
+    // Leaves the peer time to read the reason: closing at once may lose it.
     void linger(Stranger& stranger);
-    // Failed unless it lingers, which is counted already.
+    // Counts as failed unless it lingers, which is counted already.
     void remove(Stranger& stranger);
     void forget(LinkId id);
 

@@ -1,4 +1,4 @@
-// ControlDoor: questions for a captive portal, which come to the same ports as control links
+// ControlDoor: questions for a captive portal, which arrive on the ports of control links
 // (docs/PROTOCOL.md section 4.9).
 #include "snapt/control_door.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace continuo::snapt {
 
-// The deadline and the limits of an unfinished handshake hold for it.
+// The deadline and limits of an unfinished handshake apply.
 void ControlDoor::on_portal_readable(Stranger& stranger) {
     ControlConnection& connection = *stranger.connection;
     stranger.poller->watch(true, false);

@@ -120,7 +120,7 @@ void ControlLinks::update(Link& link) {
     }
     if (!link.lingering) {
         link.lingering = true;
-        link.plain_poller.reset();  // nothing of it is taken any more
+        link.plain_poller.reset();  // nothing more is read from it
         link.plain.reset();
         deadlines_.set(connection.id, link.deadline, thread_.loop().now() + kLinger);
     }
@@ -154,7 +154,7 @@ bool ControlLinks::hand_over_events(Link& link) {
     }
 }
 
-// It ends: what waits is not much.
+// The link ends: little is waiting.
 void ControlLinks::hand_over_last_events(Link& link) {
     wake_data_loop(link);
     while (std::optional<control::ServerEvent> event = link.connection->control.poll_event()) {
@@ -266,14 +266,14 @@ void ControlLinks::tell(Link& link, control::ServerEvent&& event) {
     }
 }
 
-// On the data loop. If the notice could not be posted, the link looks by itself, soon.
+// On the data loop. If the notice could not be posted, the link checks soon by itself.
 void ControlLinks::on_event_taken(LinkId id, int still_under_way) {
     if (still_under_way == kMaxEventsUnderWay / 2) {
         with_link(id, [](control::ServerControl&, base::TimePoint) {});
     }
 }
 
-// The link's own messages first, then datagrams for as long as the socket takes them.
+// Sends the link's own messages first, then datagrams while the socket accepts them.
 base::Result<bool> ControlLinks::send_pending(Link& link) {
     ControlConnection& connection = *link.connection;
     for (;;) {

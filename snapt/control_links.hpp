@@ -1,6 +1,6 @@
-// ControlLinks: the part of ControlServer that authenticated links live in, on a thread of their
-// own: control messages, and the datagrams of nodes that reach the SNAPT over TCP only, in TLS or
-// over a plain connection each. Connections that ControlDoor has let in arrive by message.
+// ControlLinks: the part of ControlServer for authenticated links, on its own thread: control
+// messages, and datagrams of nodes that reach the SNAPT only over TCP, in TLS or over a plain
+// connection each. ControlDoor passes accepted connections by message.
 #pragma once
 
 #include "common/daemon/handler_gate.hpp"
@@ -17,19 +17,19 @@
 
 namespace continuo::snapt {
 
-// Events of one link that are on their way to the data loop. Beyond it, or beyond the rate below,
-// its socket is not read: what floods waits at its sender.
+// Most events of one link on their way to the data loop. Beyond it, or beyond the rate below, its
+// socket is not read: a flood waits at its sender.
 inline constexpr int kMaxEventsUnderWay = 8;
-// Limits for all events, also those that the desk serves: at once, and one more each. So many names
-// and modes of applications count as one more.
+// Limits of all events, also of those that the desk serves: at once, and the interval for each
+// further one. This many names and modes of applications count as one more.
 inline constexpr int kEventBurst = 32;
 inline constexpr base::Duration kEventInterval = base::milliseconds(50);
 inline constexpr size_t kAppsOfAnEvent = 64;
 
-// Those who reach the SNAPT over UDP come first.
+// Nodes that reach the SNAPT over UDP take precedence.
 inline constexpr int kLinksNiceness = 5;
 
-// Everything private belongs to its thread while that runs, but the gate.
+// All private members belong to the thread while it runs, except the gate.
 class ControlLinks {
   public:
     // All must outlive this.
@@ -39,21 +39,21 @@ class ControlLinks {
     ~ControlLinks();
 
     void start() { thread_.start(); }
-    // Says CLOSE (shutdown) on every link, those that were on their way here too: after
+    // Sends CLOSE (shutdown) on every link, including those on their way here. Call after
     // ControlDoor::stop().
     void stop();
-    // Data loop: the handler is not called any more.
+    // Data loop: no more calls to the handler.
     void shut_gate() { gate_.shut(); }
 
     // Any thread. An authenticated connection, without a poller, becomes a link. False: too far
-    // behind, it is closed.
+    // behind, so it is closed.
     bool adopt(std::unique_ptr<ControlConnection> connection);
-    // Any thread. The plain connection of that link, whose HELLO is believed; replaces an older
-    // one. False as above.
+    // Any thread. The plain connection of that link, whose HELLO was accepted; replaces an older
+    // one. False: as above.
     bool attach(LinkId id, std::unique_ptr<dataplane::PlainStream> plain);
 
-    // Any thread: runs `action(ServerControl&, now)` on the link's thread, unless it has gone.
-    // False: too far behind.
+    // Any thread: runs `action(ServerControl&, now)` on the link's thread if the link still exists.
+    // Returns false if the thread is too far behind.
     template <typename Action>
     bool with_link(LinkId id, Action action) {
         return thread_.loop().post([this, id, action = std::move(action)]() mutable {
@@ -70,7 +70,7 @@ class ControlLinks {
     struct Link {
         std::unique_ptr<ControlConnection> connection;
         std::shared_ptr<LinkDesk> desk;                 // null until it is accepted
-        std::shared_ptr<std::atomic<int>> under_way;    // events, to the data loop
+        std::shared_ptr<std::atomic<int>> under_way;    // on their way to the data loop
         base::TimePoint events_paid_at{};               // as HelloGate counts
         bool is_paused = false;                         // not read
         std::shared_ptr<dataplane::DatagramQueue> out;  // null until the daemon opens it
@@ -91,9 +91,9 @@ class ControlLinks {
     void on_readable(LinkId id);
     void on_writable(LinkId id);
     void on_timer();
-    // After every input of a link: events, bytes, deadline. May destroy it.
+    // Call after every input of a link: events, bytes, deadline. May destroy it.
     void update(Link& link);
-    // False: the data loop has enough of them, others wait.
+    // False: the data loop has enough events; others wait.
     bool hand_over_events(Link& link);
     void hand_over_last_events(Link& link);
     void wake_data_loop(Link& link);

@@ -1,4 +1,4 @@
-// ControlLinks: plain connections, which carry the datagrams of sessions that only authenticate
+// ControlLinks: plain connections, for datagrams of sessions that only authenticate
 // (docs/PROTOCOL.md section 3.7).
 #include "snapt/control_links.hpp"
 
@@ -18,7 +18,7 @@ void ControlLinks::set_plain(LinkId id, std::unique_ptr<dataplane::PlainStream> 
     }
     link->plain_poller.reset();
     link->plain = std::move(plain);
-    if (link->out && link->out->clear()) {  // sealed for the connection before
+    if (link->out && link->out->clear()) {  // sealed for the previous connection
         tell_room(*link);
     }
     link->plain_poller = std::make_unique<io::Poller>(

@@ -1,5 +1,5 @@
-// ControlListener: the listening TCP sockets of a SNAPT's control. Accepts what comes and pauses
-// while the process has no descriptor free. Belongs to the thread of strangers once that runs.
+// ControlListener: the listening TCP sockets of a SNAPT's control. Accepts connections, and pauses
+// while the process has no free descriptor. Belongs to the thread of strangers once that runs.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,7 +14,7 @@ namespace continuo::snapt {
 
 class ControlListener {
   public:
-    // A connection and where it comes from; an IPv4-mapped address is given as the IPv4 address.
+    // A connection and its source; an IPv4-mapped address is given as the IPv4 address.
     using OnAccepted = std::function<void(io::UniqueFd fd, const base::Endpoint& from)>;
 
     // `loop` must outlive this.
@@ -23,7 +23,7 @@ class ControlListener {
     ControlListener& operator=(const ControlListener&) = delete;
     ~ControlListener();
 
-    // Port 0: any. Gives the endpoints as bound. Errors: System (`where` says what).
+    // Port 0: any. Returns the bound endpoints. Errors: System (`where` says what).
     base::Result<std::vector<base::Endpoint>> open(std::span<const base::Endpoint> endpoints);
     void close();
 

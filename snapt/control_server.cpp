@@ -35,7 +35,7 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     return {};
 }
 
-// The door first: connections it has let in by then are on their way, and the links send them
+// The door first: connections it has accepted by then are on their way, and the links send them
 // CLOSE.
 void ControlServer::Inner::stop() {
     links.shut_gate();

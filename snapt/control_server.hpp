@@ -1,7 +1,7 @@
-// ControlServer: the socket side of control at a SNAPT. It has two threads: strangers are met by
-// ControlDoor, authenticated links live in ControlLinks, so that no TLS handshake touches what
-// carries data. Calls come from the data loop's thread and take effect later; events go to a
-// ControlHandler on the data loop. docs/PROTOCOL.md section 4.
+// ControlServer: the socket side of control at a SNAPT. It has two threads, ControlDoor for
+// strangers and ControlLinks for authenticated links, so that no TLS handshake delays data. Calls
+// come from the data loop's thread and take effect later; events go to a ControlHandler on the data
+// loop. docs/PROTOCOL.md section 4.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -18,11 +18,11 @@
 
 namespace continuo::snapt {
 
-// Names a control link; never given twice by one server.
+// Names a control link; never reused by a server.
 using LinkId = uint64_t;
 
-// Messages of a node that need no data loop. Called on the thread of links, which it must not hold
-// up; may outlive the link.
+// Messages of a node that do not need the data loop. Called on the thread of links, which it must
+// not block; may outlive the link.
 class LinkDesk {
   public:
     LinkDesk() = default;
@@ -35,12 +35,11 @@ class LinkDesk {
     virtual std::optional<std::string> on_usage_query(const control::UsageQuery& query) = 0;
     // Whether the data path still knows the association.
     virtual bool is_session_known() const = 0;
-    // The link is not read for a while, since it sent more than is taken.
+    // The link is not read for a while, since it sent more than is accepted.
     virtual void on_paused() = 0;
 };
 
-// Runs on the data loop. A link that on_hello() named gets exactly one on_closed(), after which its
-// id means nothing.
+// Runs on the data loop. After on_hello() a link gets exactly one on_closed(), which ends its id.
 class ControlHandler {
   public:
     ControlHandler() = default;
@@ -48,7 +47,7 @@ class ControlHandler {
     ControlHandler& operator=(const ControlHandler&) = delete;
     virtual ~ControlHandler() = default;
 
-    // An authenticated node asks to be let in: answer with accept() or reject() within
+    // An authenticated node wants to be let in: answer with accept() or reject() within
     // kHandshakeTimeout.
     virtual void
     on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) = 0;
@@ -56,9 +55,9 @@ class ControlHandler {
     virtual void on_keys(LinkId link, const control::EpochKeys& keys) = 0;
     // Never empty.
     virtual void on_modes(LinkId link, std::span<const control::AppMode> modes) = 0;
-    // Outer datagrams came over TCP: to be pulled. Also after on_closed().
+    // Outer datagrams came over TCP: pull them. Also after on_closed().
     virtual void on_datagrams(LinkId link, dataplane::DatagramQueue& queue) = 0;
-    // open_stream() takes datagrams again, after it was rather full.
+    // open_stream() accepts datagrams again after it was nearly full.
     virtual void on_stream_room(LinkId link) = 0;
     // The link is gone; the association is not, unless the peer's reason says so.
     virtual void on_closed(LinkId link, const control::LinkClosed& closed) = 0;
@@ -74,20 +73,20 @@ struct ControlServerOptions {
 
 struct ControlServerCounters {
     uint64_t accepted = 0;
-    uint64_t refused = 0;            // by HandshakeLimiter or max_links; links are too far behind
-    uint64_t displaced = 0;          // unfinished ones that gave way to newer ones
+    uint64_t refused = 0;            // by HandshakeLimiter, max_links, or a full queue
+    uint64_t displaced = 0;          // unfinished ones displaced by newer ones
     uint64_t failed_handshakes = 0;  // closed before authentication
     uint64_t portal_checks = 0;      // answered
-    uint64_t links = 0;              // now
-    uint64_t refused_links = 0;      // of a user who has as many as it may have
+    uint64_t links = 0;              // current
+    uint64_t refused_links = 0;      // the user had its limit of links
     uint64_t refused_hellos = 0;     // by HelloGate
-    uint64_t pauses = 0;  // links that were not read for a while: they sent more than is taken
+    uint64_t pauses = 0;             // links not read for a while: they sent more than is accepted
 };
 
 class ControlServer {
   public:
     // All must outlive this object. `credentials` is asked on the threads of strangers and of
-    // links: it locks what it shares.
+    // links: it must lock shared data.
     ControlServer(io::EventLoop& data_loop,
                   ControlHandler& handler,
                   control::CredentialSource& credentials);
@@ -99,13 +98,13 @@ class ControlServer {
     // Opens the listeners and starts the threads. Errors: System (bind, listen; `where` says what),
     // InvalidState.
     base::Result<void> start(ControlServerOptions options);
-    // Says CLOSE (shutdown) on every link, as far as sockets take it at once, and joins the
-    // threads. The handler is not called any more.
+    // Sends CLOSE (shutdown) on every link, as far as sockets accept it at once, and joins the
+    // threads. No more calls to the handler.
     void stop();
-    // As bound; in the order of the options.
+    // The bound endpoints, in the order of the options.
     const std::vector<base::Endpoint>& endpoints() const;
 
-    // Sessions that a user may have, by which its links and HELLOs are limited; 0: any number.
+    // Limit of a user's sessions, from which those of its links and HELLOs follow; 0: none.
     void set_user_sessions(size_t user_sessions);
     // Unknown links are ignored: they may have closed meanwhile.
     void accept(LinkId link, control::Accept accept, std::shared_ptr<LinkDesk> desk);
@@ -117,7 +116,7 @@ class ControlServer {
     void reply_usage(LinkId link, control::UsageReply reply);
     void tell_session_state(LinkId link, bool known);
     void tell_allowance(LinkId link, const control::Allowance& allowance);
-    // Where outer datagrams go into the link. Not to be used after this object's end.
+    // The queue of outer datagrams into the link. Must not be used after this object is destroyed.
     dataplane::StreamPort open_stream(LinkId link);
     void close(LinkId link, control::CloseReason reason, std::string text);
 

@@ -1,4 +1,4 @@
-// ControlThread: an event loop on a thread of its own, which has no capabilities. For the parts of
+// ControlThread: an event loop on its own thread without capabilities, for the parts of
 // ControlServer.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace continuo::snapt {
 
 class ControlThread {
   public:
-    // `name` is what ps shows (15 characters). `niceness`: how far it stands back behind the data
-    // loop (nice(2)), where processors are short.
+    // `name` is shown by ps (15 characters). `niceness`: priority below the data loop's (nice(2)),
+    // where processors are short.
     ControlThread(const char* name, int niceness) : name_(name), niceness_(niceness) {}
     ControlThread(const ControlThread&) = delete;
     ControlThread& operator=(const ControlThread&) = delete;
@@ -36,7 +36,7 @@ class ControlThread {
         ready.get_future().wait();
         pthread_setname_np(thread_.native_handle(), name_);
     }
-    // Functions posted before still run. Then the loop is the caller's, who may clear up.
+    // Functions posted before still run. Then the loop belongs to the caller, for cleanup.
     void stop() {
         if (thread_.joinable()) {
             loop_.stop();

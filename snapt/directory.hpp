@@ -1,4 +1,4 @@
-// The directory that a SNAPT tells its nodes: itself and the SNAPTs of its configuration
+// The directory that a SNAPT sends its nodes: itself and the SNAPTs of its configuration
 // (docs/PROTOCOL.md section 4.3).
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace continuo::snapt {
 
-// Sessions that have flows, in tenths of the limit: a node prefers the lesser load, and small
-// differences mean nothing.
+// Sessions with flows, in tenths of the limit: a node prefers the lower load, and small differences
+// mean nothing.
 uint16_t load_permille(size_t sessions, size_t limit);
 
-// Addresses beyond those that a message holds are left out, as are the last SNAPTs when the message
+// Addresses beyond the limit of a message are left out, and so are the last SNAPTs when the message
 // would be too long; a log line says so.
 control::Directory make_directory(const SnaptConfig& config, uint16_t load);
-// Price of a SNAPT that cannot forward: nodes prefer the lesser one.
+// Price of a SNAPT that cannot forward: nodes prefer the lower one.
 void set_no_forwarding(control::Directory& directory);
 
 }  // namespace continuo::snapt

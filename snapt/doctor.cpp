@@ -12,7 +12,7 @@ namespace continuo::snapt {
 
 namespace {
 
-// Without a configuration that says more. A choice, not measured.
+// Used when the configuration has no value. A choice, not measured.
 constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
 
 void check_rights(SnaptDoctor& doctor) {
@@ -53,7 +53,7 @@ void check_forward_rules(SnaptDoctor& doctor) {
 
 using Check = daemon::DoctorCheck<SnaptDoctor>;
 
-// In this order: what stands above is needed by what stands below.
+// The order matters: each check needs those before it.
 constexpr Check kChecks[] = {
     {"configuration", check_configuration},
     {"daemon", check_daemon},

@@ -1,6 +1,6 @@
-// `snapt doctor`: looks at what a SNAPT needs, in the order in which one thing needs the other, and
-// says for each what was found and what to do. Works with and without a daemon, and as far as
-// rights go without root. Whether it is reached from outside, `cnapt doctor` of a node tells.
+// `snapt doctor`: checks what a SNAPT needs, in order of dependency, and says for each what was
+// found and what to do. Works with or without a daemon, and without root as far as rights go.
+// Whether it can be reached from outside, `cnapt doctor` on a node tells.
 #pragma once
 
 #include "common/daemon/doctor.hpp"

@@ -1,5 +1,5 @@
-// Knowledge that the checks of `snapt doctor` share: each leaves its results for those that follow.
-// Only the files doctor*.cpp include this.
+// State shared by the checks of `snapt doctor`: each leaves its results for later ones. Included
+// only by doctor*.cpp.
 #pragma once
 
 #include "common/daemon/doctor_context.hpp"
@@ -12,7 +12,7 @@ namespace continuo::snapt {
 struct SnaptDoctor : daemon::ConfiguredDoctor<SnaptConfig> {
     using ConfiguredDoctor::ConfiguredDoctor;
 
-    // Adds a finding when the check cannot be made without root.
+    // Adds a finding if the check needs root.
     bool needs_root(const std::string& check);
 };
 

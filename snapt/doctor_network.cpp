@@ -21,7 +21,7 @@ namespace continuo::snapt {
 
 namespace {
 
-// Longest wait for names, and most `public` addresses that are looked at. Choices, not measured.
+// Longest wait for names, and most `public` addresses checked. Choices, not measured.
 constexpr base::Duration kNameTime = base::seconds(8);
 constexpr size_t kMaxPublic = 32;
 // The least MTU of IPv6 (RFC 8200 section 5).
@@ -29,7 +29,7 @@ constexpr uint32_t kSmallestMtu = 1280;
 
 // --- Where nodes come in
 
-// Tries the port while no daemon runs: binds it for a moment, as the daemon would.
+// Tries the port while no daemon runs: binds it briefly, as the daemon would.
 void try_listen(SnaptDoctor& doctor, const base::Endpoint& endpoint) {
     const std::string check = "listen " + endpoint.to_string();
     io::EventLoop loop;
@@ -162,7 +162,7 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
     }
 }
 
-// Each version that leases have. Without a running daemon its device gets the default.
+// Checks each version that leases have. Without a running daemon its device has the defaults.
 std::vector<ForwardingPath> paths_of(const SnaptConfig& config) {
     std::vector<ForwardingPath> paths;
     if (config.inner.ipv4) {
@@ -223,7 +223,7 @@ void check_public(SnaptDoctor& doctor) {
     }
 }
 
-// Leases that are also addresses of a network of this host would be sent there.
+// Finds leases that are also addresses of a network of this host: packets would be sent there.
 void check_inner(SnaptDoctor& doctor) {
     if (!doctor.config) {
         return;

@@ -21,7 +21,7 @@ namespace {
 // Longest wait for every page of the database, out of kDoctorTime. A choice, not measured.
 constexpr base::Duration kPagesTime = base::seconds(20);
 
-// Users from the daemon, else from the database, which must be there and is not changed.
+// Users from the daemon, otherwise from the database, which must exist and is not changed.
 base::Result<JsonValue> list_users(SnaptDoctor& doctor) {
     if (doctor.runs()) {
         auto answer = daemon::ask_line(doctor.access, user_request_json({}, std::nullopt),
@@ -116,7 +116,7 @@ void check_users(SnaptDoctor& doctor) {
     }
 }
 
-// Every page of the database, which nobody writes now. The damage may be far from the pages of
+// Checks every page of the database, which nobody writes now. Damage may be far from the pages of
 // users and sessions.
 void check_pages(SnaptDoctor& doctor, const std::string& check) {
     const std::string database = doctor.state + "/" + kLedgerFileName;

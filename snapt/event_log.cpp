@@ -18,7 +18,7 @@ constexpr std::array<KindFacts, static_cast<size_t>(EventLog::Kind::Count)> kKin
      {"user_changed", base::LogLevel::Info},
      {"allowance", base::LogLevel::Info}}};
 
-// The value as it is, or in quotes, in which a backslash stands before quotes and backslashes.
+// The value as it is, or quoted, with a backslash before quotes and backslashes.
 std::string value_text(std::string_view value) {
     const bool is_word = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
         return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '=';
@@ -45,7 +45,7 @@ bool EventLog::take(Budget& budget, base::TimePoint now) {
     return true;
 }
 
-// A stranger's `user` is what he says.
+// A stranger's `user` is an unproven claim.
 EventLog::Budget& EventLog::budget_of(Kind kind, Fields fields) {
     const auto user = std::find_if(fields.begin(), fields.end(),
                                    [](const auto& field) { return field.first == "user"; });

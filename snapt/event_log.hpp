@@ -1,8 +1,8 @@
-// EventLog: logins, refusals, ends of sessions and changes of users, a line of the log each, as
-// EVENT KEY=VALUE..., for people and programs. A value that is more than a word stands in quotes.
-// Each user has a limit of its own in each kind, so that nobody who floods hides what is done with
-// somebody else's key; strangers, who have proven no key, have one together. How many lines were
-// left out is said by `left_out` of the user's next one of the kind. Any thread.
+// EventLog: logins, refusals, ends of sessions and changes of users, one log line each, as EVENT
+// KEY=VALUE..., for people and programs. A value of more than a word is quoted. Each user has its
+// own limit per kind, so that a flood by one user hides nothing about another's key; strangers, who
+// have proven no key, share one. The field `left_out` of the user's next line of the kind says how
+// many lines were dropped. Any thread.
 #pragma once
 
 #include "common/base/log.hpp"
@@ -18,17 +18,16 @@
 
 namespace continuo::snapt {
 
-// Lines of a kind and user at once, and then one in each interval. Choices, not measured
+// Lines of a kind and user at once, then one per interval. Choices, not measured
 // (docs/OPERATIONS.md, What snapt logs).
 inline constexpr int64_t kEventLinesAtOnce = 32;
 inline constexpr base::Duration kEventLineSpacing = base::milliseconds(500);
-// Limits that are not whole, or have something to say. Those of further users are one for each
-// kind.
+// Limits that are partly used, or have dropped lines to report. Further users share one per kind.
 inline constexpr size_t kMostEventLimits = 4096;
 
 class EventLog {
   public:
-    // Stranger: a refusal of somebody who proved no key.
+    // Stranger: a refusal of somebody who has proven no key.
     enum class Kind : uint8_t { Login, Refusal, Stranger, End, User, Allowance, Count };
     using Fields = std::initializer_list<std::pair<std::string_view, std::string>>;
     using Sink = std::function<void(base::LogLevel level, const std::string& line)>;
@@ -36,13 +35,13 @@ class EventLog {
     // Without a sink lines go to base::log().
     explicit EventLog(Sink sink = {}) : sink_(std::move(sink)) {}
 
-    // The field `user` says whose limit it is.
+    // The field `user` says whose limit applies.
     void write(Kind kind, Fields fields, base::TimePoint now);
-    // Now and then: says what was left out if no further line does.
+    // Call at intervals: reports dropped lines if no further line does.
     void on_tick(base::TimePoint now);
 
   private:
-    using Key = std::pair<Kind, std::string>;  // without a name: strangers, or further users
+    using Key = std::pair<Kind, std::string>;  // empty name: strangers, or further users
     struct Budget {
         base::TimePoint paid_until{};
         uint64_t left_out = 0;

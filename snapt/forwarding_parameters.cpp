@@ -23,7 +23,7 @@ std::string key_of(const ForwardingPath& path, const std::string& interface) {
                                                : "net/ipv6/conf/" + interface + "/force_forwarding";
 }
 
-// The kernel takes what is set for all, or for the interface.
+// Either the kernel's global value or the interface's allows it.
 bool is_on_at(const std::string& interface, const std::string& name) {
     return is_on("net/ipv4/conf/all/" + name) || is_on("net/ipv4/conf/" + interface + "/" + name);
 }

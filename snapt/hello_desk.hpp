@@ -1,6 +1,6 @@
-// HelloDesk: tells whose a plain connection is by its HELLO (docs/PROTOCOL.md section 3.7). Keys
-// come from the thread of links, HELLOs are judged on that of strangers: what fails to convince
-// never reaches a thread that carries data. Any thread; holds its lock for a few tags at most.
+// HelloDesk: identifies a plain connection by its HELLO (docs/PROTOCOL.md section 3.7). Keys come
+// from the thread of links; HELLOs are checked on that of strangers, so that an invalid one never
+// reaches a thread that carries data. Any thread; holds its lock for a few tags at most.
 #pragma once
 
 #include "common/dataplane/plain_stream.hpp"
@@ -15,12 +15,12 @@ namespace continuo::snapt {
 
 class HelloDesk {
   public:
-    // Keys of a new epoch; those of the one before it stay good.
+    // Keys of a new epoch; those of the previous one stay valid.
     void add(LinkId link, uint16_t wire_session, uint8_t tag_bytes, const control::EpochKeys& keys);
     // Unknown links are ignored.
     void remove(LinkId link, uint16_t wire_session);
 
-    // The link that `hello` belongs to; nothing when it is not believed. It is believed once.
+    // The link of a valid `hello`; nothing when it is not valid. Each is accepted once.
     std::optional<LinkId> judge(const wire::Hello& hello);
 
   private:
@@ -30,7 +30,7 @@ class HelloDesk {
     };
 
     std::mutex mutex_;
-    // A session has two for a moment, when its node connects anew.
+    // A session has two for a moment, when its node reconnects.
     std::map<std::pair<uint16_t, LinkId>, Entry> entries_;
 };
 

@@ -1,5 +1,5 @@
-// HelloGate: how often a user's nodes may log in. Pure; asked before anything is written for a
-// HELLO. One thread.
+// HelloGate: limits how often a user's nodes may log in. Pure; asked before anything is written for
+// a HELLO. One thread.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -12,30 +12,30 @@
 
 namespace continuo::snapt {
 
-// Bucket of one node of a user: burst, and time for one more.
+// Bucket of one node of a user: burst, and interval.
 inline constexpr int kHelloBurst = 10;
 inline constexpr base::Duration kHelloInterval = base::milliseconds(500);
-// Nodes of a user that were not here lately: at once, or four times its sessions if these are more,
-// and one more each. So names that are made up gain nothing.
+// Nodes of a user that were not here recently: this many at once, or four times its sessions if
+// that is more, and the interval for each further one. So invented names gain nothing.
 inline constexpr size_t kNewNodeBurst = 64;
 inline constexpr base::Duration kNewNodeInterval = base::seconds(1);
 inline constexpr base::Duration kNodeRemembered = base::seconds(60);
-// Users and nodes whose last HELLOs are remembered; with more of them new ones are refused.
+// Most users and nodes whose HELLOs are remembered; above that new ones are refused.
 inline constexpr size_t kMaxHelloBuckets = 65536;
-// Share of the buckets that one user's nodes may take, so that the others have room. An eighth is a
+// Share of the buckets that one user's nodes may take, so that others have room. An eighth is a
 // choice.
 inline constexpr size_t kMaxHelloBucketsOfUser = kMaxHelloBuckets / 8;
-// New nodes at once of a user that may have any number of sessions. A choice, not measured.
+// New nodes at once for a user without a limit of sessions. A choice, not measured.
 inline constexpr size_t kManyNewNodes = 4096;
 
 class HelloGate {
   public:
-    // `user_sessions`: that a user may have; 0: any number.
+    // `user_sessions`: limit of a user; 0: none.
     bool
     admit(std::string_view user, std::string_view node, size_t user_sessions, base::TimePoint now);
 
   private:
-    // When all that was taken is paid for; the bucket is full from then on.
+    // When the bucket is full again.
     using Buckets = std::map<std::pair<std::string, std::string>, base::TimePoint>;
 
     static bool is_old(base::TimePoint paid_at, base::TimePoint now) {
@@ -47,7 +47,7 @@ class HelloGate {
     void forget_old(base::TimePoint now);
 
     Buckets buckets_;  // by user and node; the user's own has an empty node
-    std::map<std::string, size_t, std::less<>> owned_;  // by user: those of its nodes
+    std::map<std::string, size_t, std::less<>> owned_;  // by user: buckets of its nodes
     base::TimePoint forget_again_at_{};
 };
 

@@ -37,8 +37,8 @@ namespace {
 
 constexpr uint32_t kTransmitQueueLength = 1000;
 
-// The ports of `public`, too: a rule of this host, or a router before it, redirects them to those
-// of `listen`.
+// Includes the ports of `public`: a rule of this host, or a router in front of it, redirects them
+// to those of `listen`.
 std::vector<uint16_t> own_ports(const SnaptConfig& config) {
     std::vector<uint16_t> ports;
     for (const base::Endpoint& endpoint : config.listen) {
@@ -171,7 +171,7 @@ base::Result<void> HostNetwork::set_parameters(Versions versions, std::string& f
         }
         failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
         const auto set = sysctls_->set(setting);
-        // Nothing works without forwarding; the rest may be read-only, as in most containers.
+        // Forwarding is indispensable; the others may be read-only, as in most containers.
         const bool is_needed =
             setting.key.ends_with("forward") || setting.key.ends_with("forwarding");
         if (!set && is_needed) {
@@ -185,7 +185,7 @@ base::Result<void> HostNetwork::set_parameters(Versions versions, std::string& f
     return {};
 }
 
-// The kernel takes the address away, and with it the route to the leases; rules stay as they are.
+// The kernel removes the address and with it the route to the leases; rules stay.
 base::Result<void>
 HostNetwork::restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure) {
     const auto own = leases.own_ipv6();
@@ -315,7 +315,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     std::vector<io::ListeningPort> fresh;
     std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),
                         std::back_inserter(fresh));
-    // Packets for the listener from their other side would go to the lease.
+    // Packets from the other side to the listener would go to the lease.
     const auto is_at_one = [&fresh](const io::TrackedConnection& connection) {
         return has_port_of(fresh, connection);
     };
@@ -324,7 +324,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     }
 }
 
-// Looks only at connections that begin in the lease prefixes.
+// Only considers connections that begin in the lease prefixes.
 bool HostNetwork::forget_connections(
     const std::function<bool(const io::TrackedConnection&)>& is_unwanted) {
     bool are_forgotten = true;
@@ -352,9 +352,9 @@ void HostNetwork::tear_down() {
     const std::lock_guard lock(mutex_);
     is_set_up_ = false;
     if (!sysctls_) {
-        return;  // not opened: what is there is another daemon's
+        return;  // not opened: anything there belongs to another daemon
     }
-    // They would hold ports of this host, and bring answers to whoever has the lease next.
+    // They would occupy ports of this host, and bring answers to the next holder of the lease.
     forget_connections([](const io::TrackedConnection& /*any*/) { return true; });
     (void)nft_.remove_table(relay_table(config_.inner.device));
     (void)nft_.remove_table(limit_table(config_.inner.device));

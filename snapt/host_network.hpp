@@ -1,5 +1,5 @@
-// HostNetwork: what the SNAPT changes at its host: addresses and state of its TUN device, the NAT's
-// rules, kernel parameters. All of it is taken back.
+// HostNetwork: the SNAPT's changes to its host: addresses and state of its TUN device, NAT rules,
+// kernel parameters. All of them are undone at the end.
 #pragma once
 
 #include "common/io/netfilter.hpp"
@@ -23,39 +23,38 @@
 
 namespace continuo::snapt {
 
-// Forgets all tracked connections that nodes with these addresses began. Milliseconds.
+// Makes the kernel forget all connections from nodes with these addresses. Milliseconds.
 base::Result<void> forget_connections_of(const Lease& lease);
-// Any thread. Likewise of those flows; the kernel forgets by itself what it cannot forget now.
+// Any thread. The same for those flows; the kernel's own time-outs cover failures.
 base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows);
 
-// The rules as configured; no ports are left out yet.
+// The configured rules; no ports are left out yet.
 RelayOptions nat_options(const SnaptConfig& config);
 
 class HostNetwork {
   public:
-    // `config` must outlive this. Kernel parameters found are kept in `state`, a folder, so that a
-    // crash loses none.
+    // `config` must outlive this. Former kernel parameters are stored in `state`, a folder, so that
+    // a crash loses none.
     HostNetwork(const SnaptConfig& config, std::string state);
 
-    // Puts back what an earlier run left changed. The text of a failure is in `failure`.
+    // Restores what an earlier run changed. On failure `failure` has the text.
     base::Result<void> open(std::string& failure);
-    // The device is there. `leases` knows its addresses.
+    // The device exists. `leases` knows its addresses.
     base::Result<void> set_up(LeaseStore& leases, std::string& failure);
-    // Any thread. Looks who listens at this host now: NAT hands out no port of theirs, and forgets
-    // what it has at one that is new. Milliseconds, more with many connections. `wants_all`:
+    // Any thread. Checks which ports this host listens on now: NAT does not assign them, and
+    // forgets its connections at new ones. Milliseconds, more with many connections. `wants_all`:
     // TakenPorts::look.
     void renew_ports(bool wants_all);
-    // Any thread. IPv6 may have been switched off on this host, or on again, which costs the device
-    // its address. Milliseconds.
+    // Any thread. Handles IPv6 being switched off or on at this host, which costs the device its
+    // address. Milliseconds.
     void follow_ipv6(const LeaseStore& leases);
     // Any thread. Configured, and not switched off on this host.
     bool has_ipv6() const { return has_ipv6_; }
-    // Any thread. Looks whether the host still lets packets of nodes through, puts back what is
-    // ours of that, and says what keeps them from passing nevertheless; empty: nothing.
-    // Milliseconds after a change of rules, less otherwise. `is_thorough`: also the rules of
-    // others.
+    // Any thread. Checks whether the host still forwards packets of nodes, restores our part of
+    // that, and says what else blocks them; empty: nothing. Milliseconds after a change of rules,
+    // less otherwise. `is_thorough`: also checks the rules of others.
     std::string watch(bool is_thorough);
-    // Any thread. Another `user_flows` holds from now on; the counts of all leases begin anew then.
+    // Any thread. Sets a new limit `user_flows`; the counts of all leases start anew.
     void set_user_flows(uint32_t user_flows);
     // New connections that were refused; nothing where there is no limit.
     std::optional<uint64_t> refused_connections() const;
@@ -99,7 +98,7 @@ class HostNetwork {
     base::Result<void> forget_left_connections(LeaseStore& leases);
     // Nothing when they cannot be listed.
     std::optional<TakenPorts::Taken> look_at_listeners(bool wants_all);
-    // False when some may still be there.
+    // Returns false if some may be left.
     bool forget_connections(const std::function<bool(const io::TrackedConnection&)>& is_unwanted);
 
     const SnaptConfig& config_;
@@ -112,16 +111,16 @@ class HostNetwork {
     bool is_set_up_ = false;
     RelayOptions nat_;
     TakenPorts taken_ports_;
-    std::vector<io::ListeningPort> taken_;  // what has no connections since the last look
+    std::vector<io::ListeningPort> taken_;  // ports without connections since the last check
     bool can_list_ = true;
     bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
     io::OwnedTable guard_;
     Prints prints_;                // of our tables as they were written; 0: not known
-    uint32_t generation_ = 0;      // of all of nftables, when they were looked at last
+    uint32_t generation_ = 0;      // of the whole nftables ruleset, at the last check
     base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
     unsigned said_ = 0;
     unsigned unsaid_ = 0;
-    // Subject and result of the latest look at others' rules.
+    // Subject and result of the latest check of others' rules.
     struct Others {
         uint32_t generation = 0;
         std::vector<std::vector<std::string>> egress;
@@ -129,12 +128,12 @@ class HostNetwork {
     };
     Others others_;
     std::string others_trouble_;
-    base::TimePoint others_free_at_{};  // when the latest look at what is others' is paid for
-    uint32_t user_flows_ = 0;           // that the limit is for
+    base::TimePoint others_free_at_{};  // when the latest check of others' rules is paid for
+    uint32_t user_flows_ = 0;           // of the current limit table
     // State of the routing rule, by IP version.
     enum class Guard : uint8_t {
         Unset,
-        Failed,  // and that was said
+        Failed,  // and logged
         Set,
     };
     Guard& guard_of(base::IpVersion version) {

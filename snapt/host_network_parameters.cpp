@@ -1,4 +1,4 @@
-// The kernel parameters and the routing rule that others may change while the SNAPT runs.
+// Kernel parameters and the routing rule that others may change while the SNAPT runs.
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "snapt/forwarding_parameters.hpp"
@@ -40,7 +40,7 @@ std::vector<ForwardingPath> HostNetwork::paths() const {
     return paths;
 }
 
-// As they were before snapt changed anything: switching forwarding on for all changes those of each
+// Values before snapt changed anything: switching forwarding on globally changes those of each
 // interface.
 void HostNetwork::remember_parameters() {
     for (const ForwardingPath& path : paths()) {
@@ -53,14 +53,14 @@ void HostNetwork::remember_parameters() {
     }
 }
 
-// Interfaces that came since the start would not take them any more.
+// Interfaces added since the start would otherwise not accept them any more.
 void HostNetwork::keep_router_advertisements() {
     for (const std::string& name : io::interfaces_with_router_advertisements()) {
         (void)sysctls_->set({"net/ipv6/conf/" + name + "/accept_ra", "2", false, true});
     }
 }
 
-// Gives what was off and is on now. Where it fails, is_closed() tells.
+// Returns what was off and is on now. is_closed() shows failures.
 std::vector<std::string> HostNetwork::open_paths() {
     std::vector<std::string> opened;
     if (!config_.relay.set_forwarding) {
@@ -90,7 +90,7 @@ std::vector<std::string> HostNetwork::open_paths() {
 void HostNetwork::watch_parameters(Troubles& troubles) {
     std::vector<std::string> opened = open_paths();
     if (!opened.empty()) {
-        // While the device was closed, the host did not tell by which interface packets leave.
+        // While the device was disabled, the host did not show by which interface packets leave.
         const std::vector<std::string> more = open_paths();
         opened.insert(opened.end(), more.begin(), more.end());
     }
@@ -105,8 +105,8 @@ void HostNetwork::watch_parameters(Troubles& troubles) {
     }
 }
 
-// Before 5.12 the kernel knows no owners, some have no policy rules, and in containers parameters
-// may be read-only: a look after each change does without them.
+// Kernels before 5.12 have no owners, some have no policy rules, and in containers parameters may
+// be read-only: the check after a change works without them.
 void HostNetwork::set_guard() {
     Troubles none;
     watch_guard(none);
@@ -117,8 +117,8 @@ void HostNetwork::set_guard() {
     }
 }
 
-// A reverse path filter (rp_filter, the default of many systems) asks how a packet from snapt0 with
-// the answer's mark would leave, but with no mark without that parameter, and would drop all
+// A reverse path filter (rp_filter, the default on many systems) looks up how a packet from snapt0
+// with the answer's mark would leave. Without that parameter it uses no mark, and would drop all
 // answers because of our rule. False: it does.
 bool HostNetwork::set_answers_mark() {
     const auto before = io::read_sysctl(kAnswersMark);

@@ -1,5 +1,5 @@
-// Others change the host's rules and parameters while the SNAPT runs. What is ours is put back;
-// until it is, packets of nodes have no way out (nat_guard.hpp).
+// Changes by others to the host's rules and parameters while the SNAPT runs. Our part is restored;
+// until then packets of nodes cannot leave (nat_guard.hpp).
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/netfilter.hpp"
@@ -19,9 +19,9 @@ using daemon::describe;
 
 namespace {
 
-// A look at what is others' lists chains with all their rules: it gets a twentieth of a processor.
+// A check of others' rules lists whole chains: it may use a twentieth of a processor.
 constexpr int kShareOfOthers = 20;
-// So many changes are logged in so long; of others the number.
+// Changes logged individually per interval; further ones are counted.
 constexpr unsigned kMaxSaid = 8;
 constexpr base::Duration kSayInterval = base::seconds(60);
 
@@ -63,7 +63,7 @@ base::Result<void> HostNetwork::write_relay() {
     return {};
 }
 
-// False: the table is not as it was written, and stays so.
+// Returns false if the table has changed and could not be restored.
 base::Result<bool> HostNetwork::change_nat(const RelayOptions& nat) {
     bool is_whole = false;
     const auto write = [&]() -> base::Result<uint32_t> {
@@ -81,7 +81,7 @@ base::Result<bool> HostNetwork::change_nat(const RelayOptions& nat) {
     return is_whole;
 }
 
-// `keeps_counts`: a table of the same limit is left, with what it has counted.
+// `keeps_counts`: a table with the same limit stays, with its counts.
 base::Result<void> HostNetwork::write_limit(uint32_t user_flows, bool keeps_counts) {
     user_flows_ = user_flows;
     prints_.limit = 0;
@@ -125,13 +125,13 @@ base::Result<void> HostNetwork::watch_tables() {
         generation_ = now;
         return {};
     }
-    generation_ = 0;  // looked at again: what is put back is a change, too
+    generation_ = 0;  // checked again: restoring is a change, too
     return put_back_tables(found);
 }
 
 base::Result<void> HostNetwork::put_back_tables(const Prints& found) {
     const std::string& device = config_.inner.device;
-    // A table that is there and whose print is not known may not have been changed.
+    // An existing table with an unknown print may be unchanged.
     const auto is_changed = [](uint64_t was, uint64_t is) { return was != 0 || is == 0; };
     if (!is_relay_whole(found)) {
         const bool is_said = is_changed(prints_.relay, found.relay);
@@ -150,12 +150,12 @@ base::Result<void> HostNetwork::put_back_tables(const Prints& found) {
     return {};
 }
 
-// Somebody may change it again and again.
+// Others may change it again and again.
 void HostNetwork::say_put_back(const std::string& what) {
     const base::TimePoint now = std::chrono::steady_clock::now();
     if (now - said_from_ >= kSayInterval) {
         if (unsaid_ != 0) {
-            log(LogLevel::Warning, "rules and kernel parameters were put back %u more times",
+            log(LogLevel::Warning, "rules and kernel parameters were restored %u more times",
                 unsaid_);
         }
         said_from_ = now;
@@ -164,14 +164,13 @@ void HostNetwork::say_put_back(const std::string& what) {
     }
     if (said_ < kMaxSaid) {
         ++said_;
-        log(LogLevel::Warning, "%s was changed by somebody: it is put back", what.c_str());
+        log(LogLevel::Warning, "%s was changed by another program: restored", what.c_str());
     } else {
         ++unsaid_;
     }
 }
 
-// Rules that are not ours, and interfaces that are not there: only what certainly lets nothing
-// pass.
+// Rules of others, and missing interfaces: only what certainly blocks everything.
 std::string HostNetwork::watch_others() {
     const auto now = generation();
     const std::vector<ForwardingPath> paths = this->paths();

@@ -1,5 +1,5 @@
-// How commands that work on the ledger database itself, whether a daemon runs or not, open it, and
-// what they say when they cannot.
+// Access to the ledger database for commands that work on it directly, whether a daemon runs or
+// not, and their error messages.
 #pragma once
 
 #include "common/report/daemon_client.hpp"
@@ -18,7 +18,7 @@ report::CommandOutput told(const std::string& text, int exit_code = report::kExi
 std::optional<Database>
 open_ledger(const report::ParsedCommand& command, OpenMode mode, report::CommandOutput& failure);
 
-// Who gives the command: by sudo or else by the user id.
+// The user who gives the command: from sudo, otherwise by user id.
 std::string actor();
 
 }  // namespace continuo::snapt

@@ -13,11 +13,11 @@ namespace continuo::snapt {
 
 class LinkDeadlines {
   public:
-    // `on_due` asks due() until there is none, then calls arm().
+    // `on_due` calls due() until it returns none, then arm().
     LinkDeadlines(io::EventLoop& loop, std::function<void()> on_due)
         : timer_(loop, std::move(on_due)) {}
 
-    // `current` is the link's, kept by its owner and changed here only; kNever: none.
+    // `current` belongs to the link's owner and is changed only here; kNever: none.
     void set(LinkId link, base::TimePoint& current, base::TimePoint at) {
         if (current != at) {
             order_.erase({current, link});
@@ -30,12 +30,12 @@ class LinkDeadlines {
             timer_.set(at);
         }
     }
-    // A link whose deadline has come; set() gives it another one.
+    // A link whose deadline has passed; set() gives it another one.
     std::optional<LinkId> due(base::TimePoint now) const {
         const bool is_due = !order_.empty() && order_.begin()->first <= now;
         return is_due ? std::optional(order_.begin()->second) : std::nullopt;
     }
-    // All links have gone.
+    // All links are gone.
     void clear() { order_.clear(); }
     void arm() { timer_.set(order_.empty() ? base::kNever : order_.begin()->first); }
 

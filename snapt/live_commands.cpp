@@ -8,10 +8,12 @@
 #include "common/report/table.hpp"
 #include "snapt/top.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace continuo::snapt {
 
@@ -24,21 +26,31 @@ using report::Table;
 
 namespace {
 
-// Keys of rows that name what is summed up, with their heads.
+// Keys of the rows of sums, with their column heads.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kGroups = {
     {{"user", "USER"}, {"class", "CLASS"}}};
+
+// "2 sessions"
+std::string counted(uint64_t count, const char* what) {
+    std::string text = report::format_count(count) + " " + what;
+    text += count == 1 ? "" : "s";
+    return text;
+}
+
+std::string ended_text(const JsonValue& answer) {
+    const uint64_t logins = answer["logins_ended"].unsigned_integer().value_or(0);
+    std::string text =
+        "ended " + counted(answer["sessions_ended"].unsigned_integer().value_or(0), "session");
+    text += logins == 0 ? "" : " and " + counted(logins, "login");
+    return text + "\n";
+}
 
 CommandOutput disconnect_command(const report::DaemonAccess& access, const ParsedCommand& command) {
     report::JsonWriter json;
     json.begin_object().field("command", "disconnect");
     json.field("who", command.arguments.front()).end_object();
     return report::ask_daemon(access, json.take(), report::kAnswerTimeout, command.has("--json"),
-                              [](const JsonValue& answer) {
-                                  const auto ended =
-                                      answer["sessions_ended"].unsigned_integer().value_or(0);
-                                  return "ended " + report::format_count(ended) +
-                                         (ended == 1 ? " session\n" : " sessions\n");
-                              });
+                              ended_text);
 }
 
 std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) {
@@ -86,24 +98,37 @@ std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) 
     return table.render(is_terminal, columns);
 }
 
+CommandOutput wrong_option(const report::DaemonAccess& access, const std::string& text) {
+    CommandOutput output = report::failed(access, text);
+    output.exit_code = report::kExitUsage;
+    return output;
+}
+
 CommandOutput top_command(const report::DaemonAccess& access,
                           const ParsedCommand& command,
                           bool is_terminal,
                           size_t columns) {
-    report::JsonWriter json;
-    json.begin_object().field("command", "top");
+    const std::vector<std::string> keys = report::list_values(command, "--by");
     std::string by;
-    for (const std::string& key : report::list_values(command, "--by")) {
-        by += (by.empty() ? "" : ",") + key;
+    for (const auto& group : kGroups) {
+        if (std::find(keys.begin(), keys.end(), group.first) != keys.end()) {
+            by += by.empty() ? "" : ",";
+            by += group.first;
+        }
     }
-    json.field("by", by);
+    for (const std::string& key : keys) {
+        if (std::none_of(kGroups.begin(), kGroups.end(),
+                         [&key](const auto& group) { return group.first == key; })) {
+            return wrong_option(access, "--by \"" + key + "\"; expected user, class or both");
+        }
+    }
+    report::JsonWriter json;
+    json.begin_object().field("command", "top").field("by", by);
     if (const auto text = command.value("--limit")) {
         const auto limit = config::parse_unsigned(*text, kMaxTopRows);
         if (!limit || *limit == 0) {
-            CommandOutput output = report::failed(
-                access, "--limit \"" + *text + "\"; expected 1 to " + std::to_string(kMaxTopRows));
-            output.exit_code = report::kExitUsage;
-            return output;
+            return wrong_option(access, "--limit \"" + *text + "\"; expected 1 to " +
+                                            std::to_string(kMaxTopRows));
         }
         json.field("limit", *limit);
     }
@@ -131,8 +156,8 @@ std::vector<report::CommandSpec> live_commands() {
                                       OptionValue::Required,
                                       false,
                                       {},
-                                      "so many rows, the others in one (default: 20)"}},
-                                    "who sends and gets most now"}),
+                                      "most rows; the others are summed in one (default: 20)"}},
+                                    "users with the most traffic now"}),
             {"disconnect",
              "USER|SESSION",
              1,

@@ -1,5 +1,4 @@
-// Commands on the sessions that there are: `snapt top` and `snapt disconnect`. They ask the running
-// daemon.
+// Commands on current sessions, `snapt top` and `snapt disconnect`. They ask the running daemon.
 #pragma once
 
 #include "common/report/command_line.hpp"

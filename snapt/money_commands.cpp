@@ -27,7 +27,7 @@ namespace {
 
 // --- balance
 
-// The day in UTC; empty where nothing says when it was.
+// The day in UTC; empty if unknown.
 std::string removed_day(const Balance& balance) {
     constexpr size_t kDayBytes = 10;
     const int64_t at_us = balance.removed_us.value_or(0);
@@ -85,7 +85,7 @@ CommandOutput balance_command(const ParsedCommand& command, bool is_terminal, si
 
 // --- topup, adjust
 
-// The entry that the command asks for; nothing, with the answer in `failure`, when it is wrong.
+// The entry to book; nothing, with the answer in `failure`, when the command is wrong.
 std::optional<MoneyEntry> entry_from(const ParsedCommand& command, CommandOutput& failure) {
     MoneyEntry entry;
     entry.user_id = command.arguments.front();
@@ -121,8 +121,8 @@ std::optional<MoneyEntry> entry_from(const ParsedCommand& command, CommandOutput
     }
     entry.amount_ud = credit ? *amount_ud : -*amount_ud;
     if (entry.ref.empty()) {
-        failure = told("--ref is missing: what names this booking, such as the number of an "
-                       "invoice; the same one again books nothing",
+        failure = told("--ref is missing: a unique name of this booking, such as the number of "
+                       "an invoice; repeating it books nothing",
                        report::kExitUsage);
         return std::nullopt;
     }
@@ -208,13 +208,13 @@ CommandOutput verify_command(const ParsedCommand& command, bool is_terminal) {
 std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
     const OptionSpec ref = {
         "--ref", "REF", OptionValue::Required,
-        false,   {},    "what names the booking; the same one again books nothing"};
+        false,   {},    "unique name of the booking; repeating it books nothing"};
     const OptionSpec account = {
         "--account", "N", OptionValue::Required,
         false,       {},  "the account of that name, such as a removed user's"};
     const OptionSpec note = {"--note", "TEXT", OptionValue::Required, false, {}, "kept with it"};
     return {
-        daemon::shown_as_table({"balance", "[USER]", 0, 1, {state}, "what users have, in denarii"}),
+        daemon::shown_as_table({"balance", "[USER]", 0, 1, {state}, "users' balances, in denarii"}),
         {"topup", "USER AMOUNT", 2, 2, {account, ref, note, state}, "book a payment of a user"},
         {"adjust",
          "USER",
@@ -228,7 +228,7 @@ std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
           state},
          "book a correction"},
         statement_spec(state),
-        {"verify", "", 0, 0, {state}, "look through the ledger for changes, holes and wrong sums"}};
+        {"verify", "", 0, 0, {state}, "check the ledger for changes, gaps and wrong sums"}};
 }
 
 bool is_money_command(std::string_view name) {

@@ -43,7 +43,7 @@ constexpr std::array kBuiltInDeny = {
 constexpr std::array kPrivate = {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16",
                                  "fc00::/7"};
 
-// Without a seed each rule would draw its own.
+// Without a common seed each rule would draw its own.
 constexpr const char* kHashSeed = " seed 0x436f6e74 ";
 
 constexpr std::array kCounters = {kLeakCounter,           kSpoofedCounter,  kDeniedCounter,
@@ -64,8 +64,7 @@ std::vector<IpPrefix> parse_built_in() {
     return list;
 }
 
-// Adds what is left of `prefix` without `removed`: at most one piece for each bit between their
-// lengths.
+// Adds `prefix` without `removed`: at most one piece per bit between their lengths.
 void subtract(IpPrefix prefix, const IpPrefix& removed, std::vector<IpPrefix>& rest) {
     if (covers(removed, prefix)) {
         return;
@@ -79,7 +78,7 @@ void subtract(IpPrefix prefix, const IpPrefix& removed, std::vector<IpPrefix>& r
         const size_t octet = prefix.length / 8;
         ++prefix.length;
         IpPrefix other = prefix;
-        // The half that holds `removed` is cut further, the other half stays.
+        // Splits the half that contains `removed` further; the other half stays.
         if ((removed.address.octets[octet] & mask) != 0) {
             prefix.address.octets[octet] |= mask;
         } else {
@@ -89,7 +88,7 @@ void subtract(IpPrefix prefix, const IpPrefix& removed, std::vector<IpPrefix>& r
     }
 }
 
-// Takes what is in `allow` out of `list`.
+// Removes the prefixes in `allow` from `list`.
 void take_out(std::span<const IpPrefix> allow, std::vector<IpPrefix>& list) {
     for (const IpPrefix& allowed : allow) {
         std::vector<IpPrefix> rest;
@@ -105,7 +104,7 @@ void add_to(std::span<const IpPrefix> more, IpVersion version, std::vector<IpPre
                  [&](const IpPrefix& prefix) { return prefix.address.version == version; });
 }
 
-// The IPv6 addresses that a translator takes for those of an IPv4 prefix: 64:ff9b::/96 (RFC 6052).
+// The IPv6 addresses that a translator maps to an IPv4 prefix: 64:ff9b::/96 (RFC 6052).
 IpPrefix translated(const IpPrefix& prefix) {
     constexpr uint8_t kBefore = 96;
     IpPrefix six{IpAddress::any(IpVersion::V6), static_cast<uint8_t>(kBefore + prefix.length)};
@@ -118,7 +117,7 @@ IpPrefix translated(const IpPrefix& prefix) {
     return six;
 }
 
-// Sorted, without those inside of others.
+// Sorted, without prefixes inside others.
 std::vector<IpPrefix> merged(std::vector<IpPrefix> list) {
     // A prefix sorts before those inside it.
     std::sort(list.begin(), list.end(), [](const IpPrefix& a, const IpPrefix& b) {
@@ -190,7 +189,7 @@ std::string spoof_rule(IpVersion version, const std::optional<IpPrefix>& lease) 
            " counter name spoofed drop\n";
 }
 
-// Leases but the SNAPT's own address, which is the first.
+// Leases without the SNAPT's own address, which is the first.
 std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::string& verdict) {
     if (!lease) {
         return "";
@@ -202,8 +201,8 @@ std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::str
            " counter name client_to_client" + verdict;
 }
 
-// A reverse path filter looks the way of an answer up as that of a packet from the device, with the
-// mark that the answer has (src_valid_mark).
+// A reverse path filter looks up the route of an answer as for a packet from the device with the
+// answer's mark (src_valid_mark).
 std::string answer_rule(const RelayOptions& options) {
     if (!options.lease_ipv4) {
         return "";
@@ -212,11 +211,10 @@ std::string answer_rule(const RelayOptions& options) {
            options.lease_ipv4->to_string() + " " + set_pass_mark() + "\n";
 }
 
-// Chains for packets from a node: `up` is for other hosts, `self` for this one. Refused packets are
-// rejected, so that the application notices at once. A packet with a foreign source comes from no
-// node and gets no answer. Packets to other nodes are refused before routing: the kernel would
-// answer them with a redirect, and then not with the refusal, because of its limit of ICMP to one
-// host.
+// Chains for packets from a node: `up` for other hosts, `self` for this one. Refused packets are
+// rejected, so that the application notices at once. A packet with a foreign source is from no node
+// and gets no answer. Packets to other nodes are refused before routing: otherwise the kernel would
+// answer with a redirect, and then, because of its ICMP limit per host, without the refusal.
 std::string up_chains(const RelayOptions& options) {
     const std::string is_from_a_node = spoof_rule(IpVersion::V4, options.lease_ipv4) +
                                        spoof_rule(IpVersion::V6, options.lease_ipv6) +
@@ -271,7 +269,7 @@ std::string filter_chains(const RelayOptions& options) {
            device +
            " jump self\n"
            "  }\n"
-           // Router and listener messages of the relay's kernel are for no lease.
+           // Router and listener messages of the relay's kernel are not for a lease.
            "  chain output {\n"
            "    type filter hook output priority filter; policy accept;\n"
            "    oifname " +
@@ -289,7 +287,8 @@ std::string ports_text(const PortRange& ports) {
 }
 
 // Rules for TCP and UDP that `match`. Chosen by the source port, so that a port stays the same
-// where it may, and all connections from one inner port get theirs from one part: RFC 4787 REQ-1.
+// where possible, and all connections from an inner port get ports of the same part: RFC 4787
+// REQ-1.
 std::string port_rules(const std::string& match,
                        const std::string& translate,
                        std::span<const PortRange> parts) {
@@ -305,7 +304,7 @@ std::string port_rules(const std::string& match,
     return text + with_ports + translate + ":" + ports_text(parts.front()) + "\n";
 }
 
-// One address for each lease, always the same: RFC 4787 REQ-2 ("paired").
+// One address per lease, always the same: RFC 4787 REQ-2 ("paired").
 std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease) {
     const IpVersion version = lease.address.version;
     const std::string family = family_word(version);
@@ -319,7 +318,7 @@ std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease)
     }
     std::string text;
     for (size_t i = 0; i < pool.size(); ++i) {
-        // The last rule takes what is left.
+        // the last rule takes the rest
         const std::string share = i + 1 == pool.size() ? ""
                                                        : "jhash " + family + " saddr mod " +
                                                              std::to_string(pool.size()) +
@@ -333,7 +332,7 @@ std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease)
     return text;
 }
 
-// Before the host's own: the first that translates a connection decides on its port.
+// Before the host's own chains: the first that translates a connection decides its port.
 std::string nat_chain(const RelayOptions& options) {
     std::string text = "  chain nat {\n"
                        "    type nat hook postrouting priority srcnat - 10; policy accept;\n";
@@ -343,7 +342,7 @@ std::string nat_chain(const RelayOptions& options) {
     return text + "  }\n";
 }
 
-// After source NAT, so that what is counted is what would leave.
+// After source NAT, so that packets are counted as they would leave.
 std::string leak_chain(const RelayOptions& options) {
     std::string text = "  chain leak {\n"
                        "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
@@ -386,7 +385,7 @@ std::vector<IpPrefix> denied_private(std::span<const IpPrefix> allow,
                                      std::span<const IpPrefix> deny,
                                      std::initializer_list<std::optional<IpPrefix>> leases,
                                      size_t limit) {
-    constexpr uint8_t kVicinity = 16;  // so that few pieces are left of fc00::/7
+    constexpr uint8_t kVicinity = 16;  // few pieces of fc00::/7 remain
     std::vector<IpPrefix> denied = effective_deny_list(allow, deny);
     std::vector<IpPrefix> vicinity;
     for (const std::optional<IpPrefix>& lease : leases) {
@@ -428,7 +427,7 @@ std::string build_relay_ruleset(const RelayOptions& options) {
     CTN_ASSERT(std::all_of(options.egress.begin(), options.egress.end(), is_safe_name));
     const std::string table = relay_table(options.device);
     const std::vector<IpPrefix> denied = effective_deny_list(options.allow, options.deny);
-    // Adding first makes the removal of a former table succeed when there is none.
+    // Adding the table first makes its removal succeed even if there is none.
     std::string text =
         "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
     for (const std::string_view name : kCounters) {

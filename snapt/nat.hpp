@@ -27,27 +27,27 @@ struct RelayOptions {
     std::optional<base::IpPrefix> lease_ipv6;
     std::vector<std::string> egress;  // empty: all but the device
     std::vector<base::IpAddress>
-        source_pool;  // empty for a version: masquerade; else SNAT, one address a lease
-    // Parts of what NAT hands out; a source port in one of them is translated to that part, another
-    // one to the first. None: new connections are dropped. nat_ports.hpp.
+        source_pool;  // empty: masquerade; otherwise SNAT, one address per lease
+    // Parts of the port range that NAT uses: a source port in one of them is translated into that
+    // part, others into the first. None: new connections are dropped. nat_ports.hpp.
     std::vector<PortRange> source_ports = {PortRange{}};
     std::vector<base::IpPrefix> allow;
     std::vector<base::IpPrefix> deny;
-    std::vector<SelfService> allow_self;  // of this host; nodes reach nothing else of it
+    std::vector<SelfService> allow_self;  // of this host; nodes reach nothing else on it
 };
 
-// Destinations that clients may not reach unless allowed: this host, loopback, link-local, RFC
-// 1918, RFC 6598, ULA, benchmarks, reserved ones, multicast, metadata services, and IPv6 prefixes
-// behind which others translate to IPv4. Documentation ranges are not among them.
+// Destinations that nodes may not reach unless allowed: this host, loopback, link-local, RFC 1918,
+// RFC 6598, ULA, benchmarks, reserved ones, multicast, metadata services, and IPv6 prefixes that
+// others translate to IPv4. Documentation ranges are not included.
 std::span<const base::IpPrefix> built_in_deny_list();
 
-// Built-in list without `allow`, with `deny`, sorted, without overlaps: what the rules contain and
-// `snapt status` prints. An address of 64:ff9b::/96 is in it if the IPv4 address at its end is.
+// The built-in list without `allow`, plus `deny`, sorted, without overlaps: the content of the
+// rules and of `snapt status`. Contains an address of 64:ff9b::/96 if it contains the embedded IPv4
+// address.
 std::vector<base::IpPrefix> effective_deny_list(std::span<const base::IpPrefix> allow,
                                                 std::span<const base::IpPrefix> deny);
-// The part of that list that lies in private prefixes (RFC 1918, RFC 6598, ULA), for nodes to know;
-// `limit` at most. Left out is the vicinity of `leases`, of 16 bits, where this host itself is
-// reached.
+// The part of that list in private prefixes (RFC 1918, RFC 6598, ULA), for nodes; at most `limit`.
+// Leaves out the vicinity of `leases`, of 16 bits, where this host itself is reached.
 std::vector<base::IpPrefix>
 denied_private(std::span<const base::IpPrefix> allow,
                std::span<const base::IpPrefix> deny,
@@ -58,14 +58,14 @@ denied_private(std::span<const base::IpPrefix> allow,
 // [A-Za-z0-9_.@:-]).
 std::string build_relay_ruleset(const RelayOptions& options);
 
-// One transaction that replaces what translates sources, and nothing else of the table.
+// One transaction that replaces only the source translation of the table.
 std::string build_nat_ruleset(const RelayOptions& options);
 
 // "inet continuo_snapt_<device>", characters outside [A-Za-z0-9_] as '_'.
 std::string relay_table(std::string_view device);
 
-// Forwarding, and the timeouts of conntrack (dataplane::conntrack_timeouts). The interfaces named
-// keep taking router advertisements while IPv6 forwarding is on
+// Forwarding, and the timeouts of conntrack (dataplane::conntrack_timeouts). The named interfaces
+// keep accepting router advertisements while IPv6 forwarding is on
 // (io::interfaces_with_router_advertisements).
 std::vector<io::SysctlSetting>
 relay_sysctls(const RelayOptions& options,

@@ -44,8 +44,8 @@ std::string guard_table(std::string_view device) {
     return name.replace(0, kOfRelay.size(), "inet snapt_guard_");
 }
 
-// The kernel tracks and translates as long as there is a chain of type nat and a rule that asks for
-// the state of a connection.
+// The kernel tracks and translates as long as a chain of type nat and a rule on connection state
+// exist.
 std::string build_guard_ruleset(const RelayOptions& options) {
     std::string text = "table " + guard_table(options.device) +
                        " {\n"

@@ -15,7 +15,7 @@ std::string lease_set(std::string_view name, std::string_view family) {
            " saddr . ct id; size " + std::to_string(kMaxConnectionCounts) + "; flags dynamic; }\n";
 }
 
-// The first packet of a connection alone: one that has no answer yet is "new" all the time.
+// Only the first packet of a connection: an unanswered one stays "new".
 std::string count_rule(std::string_view device,
                        std::string_view set,
                        std::string_view family,
@@ -61,7 +61,7 @@ std::string build_limit_ruleset(std::string_view device, const ConnectionCounts&
            "    meta l4proto tcp reject with tcp reset\n"
            "    reject with icmpx type admin-prohibited\n"
            "  }\n"
-           // Behind the relay's own chain: what that refuses is not counted.
+           // After the relay's own chain: packets refused there are not counted.
            "  chain " +
            limit_chain(counts) +
            " {\n"

@@ -25,7 +25,7 @@ void sort_out(std::vector<T>& list) {
 
 std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> taken) {
     std::vector<PortRange> parts;
-    uint32_t next = range.first;  // the first port that no part holds yet
+    uint32_t next = range.first;  // the first port that is in no part yet
     const auto close_part = [&](uint32_t end) {
         if (next < end) {
             parts.push_back({static_cast<uint16_t>(next), static_cast<uint16_t>(end - 1)});

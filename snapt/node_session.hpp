@@ -1,5 +1,5 @@
-// NodeSession: a session of a node with a SNAPT, as the relay keeps it, and what all sessions of a
-// user share.
+// NodeSession: a node's session as the relay keeps it, and the state shared by all sessions of a
+// user.
 #pragma once
 
 #include "common/base/path_mode.hpp"
@@ -27,68 +27,68 @@
 
 namespace continuo::snapt {
 
-// The owner of a session and what the session was given.
+// Identity of a session's owner.
 struct SessionGrant {
     std::string user;
-    int64_t account_id = 0;  // of the user, which another one of this name does not have
-    std::string key_id;      // that the latest handshake was made with
-    std::string node;        // as it is called here
-    std::string told_node;   // as it calls itself
+    int64_t account_id = 0;  // of the user; another user of this name has another
+    std::string key_id;      // key of the latest handshake
+    std::string node;        // its name at this SNAPT
+    std::string told_node;   // its own name for itself
     std::optional<control::NodeId> node_id;
     control::SessionId session_id{};
     uint32_t accounting_number = 0;
     std::optional<base::IpAddress> lease_ipv4;
     std::optional<base::IpAddress> lease_ipv6;
-    uint16_t peer_id = 0;  // that the node listens for
+    uint16_t peer_id = 0;  // session id that the node listens for
     control::ProtectionOffer protection;
     std::optional<control::Continuation> continuation;
 };
 
 bool is_same_node(const SessionGrant& one, const SessionGrant& other);
 
-// Why a session is over.
+// Reasons for the end of a session.
 enum class SessionEnd : uint8_t {
-    Replaced,      // its node began another one
+    Replaced,      // its node started another one
     Left,          // its node ended it
-    Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
+    Idle,          // its node was not heard for RelaySettings::idle_timeout
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
-    ByOperator,    // who has nothing against another one
+    ByOperator,    // the node may log in again
     OldHandshake,  // the latest handshake is too old
-    GaveWay,       // nothing was heard of its node, and another one needed the place
+    GaveWay,       // its node was not heard, and another session needed the place
     Stopped,       // this SNAPT ends
 };
 std::string_view to_string(SessionEnd end);
 
 struct NodeSession;
 
-// Work that one sender makes: what it sent by UDP and TCP, and packets that it has made of that.
+// Work caused by one sender: its datagrams over UDP and TCP, and packets made of them.
 struct Lane : dataplane::Turn {
     Lane(NodeSession* owner, size_t queue_bytes, base::MemoryBudget* memory)
         : node(owner), queue(queue_bytes), backlog(memory) {}
-    NodeSession* node;  // null: senders whose address no session knows
+    NodeSession* node;  // null: senders with an address of no session
     dataplane::InputQueue queue;
     dataplane::FrameBacklog backlog;
     std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
     base::Endpoint stream_from;
-    size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
+    size_t at_once = 1;  // datagrams between clock readings: few after expensive ones
 };
 
-// An unused rate is saved up for so long. What is over it waits in its class on the way down, so
-// little is enough. What comes up is dropped: TCP fills a rate on average only if it may catch up
-// on what its windows, halved by a loss, left unused. Choices, measured by tests/e2e/quotas.sh.
+// Burst of an unused rate. Down, excess waits in its class, so little is enough. Up, it is dropped:
+// TCP fills a rate on average only if it may make up for what its windows, halved by a loss, left
+// unused. Choices, measured by tests/e2e/quotas.sh.
 inline constexpr base::Duration kDownBurst = base::milliseconds(50);
 inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 
-// State that the sessions of one user share.
+// State shared by the sessions of one user.
 struct UserShare {
     flow::FlowShare flows;
-    std::shared_ptr<UserMeter> meter;         // of its account; there is one once it has a session
+    std::shared_ptr<UserMeter> meter;         // of its account; set once it has a session
     base::TokenBucket down_rate{kDownBurst};  // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
     bool is_stopped = false;         // and its flows have ended
     base::TimePoint answers_from{};  // the second in which
-    uint32_t answers = 0;            // so many of its packets were answered, as there is no place
-    GoneFlows::Share gone;           // flows; it lives until they are forgotten
+    uint32_t answers = 0;            // packets answered in it, because there was no place
+    GoneFlows::Share gone;           // flows; lives until they are forgotten
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
@@ -107,11 +107,11 @@ struct NodeSession : flow::FlowDetails {
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
     uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
     SessionGrant grant;
-    std::optional<control::SessionId> replaced;  // of another run of the node, which was here still
+    std::optional<control::SessionId> replaced;  // of another run of the node, which was still here
     uint16_t wire_id = 0;
-    uint64_t number = 0;  // of the relay's sessions: never used twice, unlike wire_id
+    uint64_t number = 0;  // of the relay's sessions: never reused, unlike wire_id
     std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
-    // How often its control link was not read for a while: it said more than is taken.
+    // How often its control link was not read for a while because it sent too much.
     std::shared_ptr<std::atomic<uint64_t>> control_pauses =
         std::make_shared<std::atomic<uint64_t>>(0);
     std::unordered_map<uint32_t, base::PathMode> modes;  // of flows, by tag
@@ -119,7 +119,7 @@ struct NodeSession : flow::FlowDetails {
         const auto told = modes.find(tag);
         return told == modes.end() ? base::PathMode::Handover : told->second;
     }
-    bool has_new_modes = false;  // which flows that there are do not have yet
+    bool has_new_modes = false;  // not applied to existing flows yet
     base::TimePoint since{};
     base::TimePoint handshake_at{};  // the latest one
     SessionEnd end = SessionEnd::Stopped;
@@ -130,19 +130,19 @@ struct NodeSession : flow::FlowDetails {
     std::array<uint64_t, base::kTrafficClasses> up_class_bytes{};
     std::array<dataplane::RecentRates, base::kTrafficClasses> class_rates;
     size_t flows = 0;
-    // Bytes that it sends and gets beside packets; slots once there are some.
+    // Bytes in both directions outside packets; slots once there are some.
     struct TunnelBytes {
         flow::LiveSlot* slot = nullptr;
         session::SessionCounters::Overhead counted;
     };
     std::array<TunnelBytes, base::kTrafficClasses> tunnel{};
     base::TimePoint refusals_from{};  // the second in which
-    uint32_t refusals = 0;            // so many packets were let through to be refused
+    uint32_t refusals = 0;            // packets passed to the rules for refusal in it
     UserShare* share = nullptr;       // of the user
-    dataplane::StreamPort stream;     // into its control link; none: nothing can be sent over TCP
+    dataplane::StreamPort stream;     // into its control link; none: no data over TCP
     bool has_link = false;            // its control link is open
     base::TimePoint link_lost_at{};
-    base::TimePoint asked_at{};  // for a sign of life, once it was silent
+    base::TimePoint asked_at{};  // when it was asked for a sign of life
     base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 

@@ -5,6 +5,7 @@
 #include "common/io/file.hpp"
 #include "common/io/privileges.hpp"
 #include "common/report/check_report.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/plan_store.hpp"
@@ -32,11 +33,11 @@ namespace {
 
 constexpr size_t kMaxPlanFiles = 256;
 
-// Where `plan show` tells the price of a megabyte.
+// Throughputs for which `plan show` gives the price of a megabyte.
 constexpr std::array<double, 3> kShownKbps = {64, 1000, 10'000};
 constexpr double kShownDelayMs = 50;
 
-// The plan in a file; nothing, with all that is wrong in `failure`.
+// The plan in a file; nothing, with all its faults in `failure`.
 std::shared_ptr<const rating::Plan>
 plan_of_file(const std::string& path, std::string& text, CommandOutput& failure) {
     auto read = io::read_file(path, daemon::kMaxFileBytes);
@@ -257,7 +258,7 @@ std::optional<PlanRevision> stored_plan(Database& database,
     return std::move(*plan);
 }
 
-// Parses a plan that was good when it was added.
+// Parses a plan that was valid when it was added.
 std::shared_ptr<const rating::Plan> parsed_plan(const PlanRevision& stored,
                                                 CommandOutput& failure) {
     const rating::ParsedPlan parsed = rating::parse_plan(stored.toml, stored.name + ".toml");
@@ -305,7 +306,7 @@ CommandOutput show_command(const ParsedCommand& command, bool is_terminal, size_
 
 // --- rate
 
-// The plan that --plan or --plan-file names, and its name for the answer.
+// The plan of --plan or --plan-file, and its name for the answer.
 std::shared_ptr<const rating::Plan> plan_to_rate_by(Database& database,
                                                     const ParsedCommand& command,
                                                     std::optional<int64_t>& revision,
@@ -330,7 +331,7 @@ std::shared_ptr<const rating::Plan> plan_to_rate_by(Database& database,
     return parsed_plan(*stored, failure);
 }
 
-// The question that the options ask; nothing, with the reason in `failure`, when one is wrong.
+// The query from the options; nothing, with the reason in `failure`, when one is wrong.
 std::optional<UsageQuery> query_from(const ParsedCommand& command, std::string& failure) {
     const auto text = report::usage_request(command, time_in_zone, failure);
     if (!text) {
@@ -373,9 +374,12 @@ CommandOutput rate_command(const ParsedCommand& command, bool is_terminal, size_
         return {json.take() + "\n", "", report::kExitGood};
     }
     const auto parsed = report::JsonValue::parse(usage);
-    const std::string text =
-        parsed ? report::usage_report_text(*parsed, is_terminal, columns) : std::string();
-    return {text, "", report::kExitGood};
+    if (!parsed) {
+        return told("cannot rate: too many rows");
+    }
+    return {command.has("--csv") ? report::usage_csv(*parsed, report::list_values(command, "--by"))
+                                 : report::usage_report_text(*parsed, is_terminal, columns),
+            "", report::kExitGood};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// `snapt plan …` and `snapt rate`: price plans, and what usage costs under one. They work on files
-// and on the database itself, whether a daemon runs or not.
+// `snapt plan …` and `snapt rate`: price plans, and the price of usage under one. They work on
+// files and on the database itself, whether a daemon runs or not.
 #pragma once
 
 #include "common/config/diagnostic.hpp"

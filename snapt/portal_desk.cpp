@@ -32,7 +32,7 @@ std::optional<std::string> PortalDesk::answer(const control::PortalRequest& requ
     }
     const size_t derived = refresh();
     free_at_ += kPortalTrialTime * (derived + keys_.size() + 1);
-    // Every key is tried, whichever fits: the time tells nothing.
+    // Every key is tried, whichever fits, so that the time reveals nothing.
     control::PortalKey key{};
     random.fill(key);
     for (const control::PortalKey& candidate : keys_) {

@@ -142,7 +142,7 @@ std::optional<std::string> read_credit(const std::string& text, TermsChange& cha
     return std::nullopt;
 }
 
-// What is wrong with the command line; nothing: nothing is.
+// The fault of the command line; nothing: none.
 std::optional<std::string> read_change(const ParsedCommand& command, TermsChange& change) {
     if (command.arguments.size() > 1) {
         if (auto wrong = read_quota(command.arguments[1], change)) {

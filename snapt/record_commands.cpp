@@ -4,6 +4,7 @@
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/record_store.hpp"
@@ -28,7 +29,7 @@ using report::Table;
 
 namespace {
 
-// Readers of JSON have doubles.
+// JSON readers use doubles.
 constexpr int64_t kLargestExact = int64_t{1} << 53U;
 constexpr size_t kChunkBytes = size_t{64} * 1024;
 
@@ -51,6 +52,10 @@ std::string class_of(const UsageRecord& record) {
     return is_known ? std::string(base::token(static_cast<base::TrafficClass>(record.cls))) : "?";
 }
 
+std::optional<std::string> if_any(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+}
+
 // Calls `visit` with name and value of each column.
 template <typename Visit>
 void for_each_column(const UsageRecord& record, Visit&& visit) {
@@ -61,7 +66,7 @@ void for_each_column(const UsageRecord& record, Visit&& visit) {
     visit("account_id", record.account_id);
     visit("session_id", session_hex(record.session_id));
     visit("cnapt_id", record.cnapt_id);
-    visit("sharer_id", record.sharer_id);
+    visit("sharer_id", if_any(record.sharer_id));
     visit("flow_id", record.flow_id);
     visit("class", class_of(record));
     visit("proto", record.proto);
@@ -89,21 +94,14 @@ void for_each_column(const UsageRecord& record, Visit&& visit) {
     visit("lost_pkts", record.lost_pkts);
     visit("cause", static_cast<int64_t>(record.cause));
     visit("flags", int64_t{record.flags});
+    visit("delay_src", record.delay_src);
 }
 
 struct CsvWriter {
     std::string line;
 
     void operator()(const char* /*name*/, const std::string& text) {
-        std::string field = text;
-        if (text.find_first_of(",\"\r\n") != std::string::npos) {
-            field = "\"";
-            for (const char c : text) {
-                field += c == '"' ? "\"\"" : std::string(1, c);
-            }
-            field += '"';
-        }
-        line += (is_first_ ? "" : ",") + field;
+        line += (is_first_ ? "" : ",") + report::csv_field(text);
         is_first_ = false;
     }
     void operator()(const char* name, int64_t value) { (*this)(name, std::to_string(value)); }
@@ -141,11 +139,11 @@ struct JsonFields {
     }
 };
 
-// Hands on what it is given in large pieces.
+// Passes its input on in large pieces.
 class Chunks {
   public:
     explicit Chunks(const std::function<bool(std::string_view)>& write) : write_(write) {}
-    // False: it cannot be written, and nothing more is.
+    // False: writing failed, and no more is written.
     bool add(const std::string& text) {
         text_ += text;
         return text_.size() < kChunkBytes || flush();
@@ -181,7 +179,7 @@ std::optional<UsageQuery> query_of(const ParsedCommand& command, CommandOutput& 
     return query;
 }
 
-// The most that is shown; nothing, with the answer in `failure`, when the option is wrong.
+// The most rows to show; nothing, with the answer in `failure`, when the option is wrong.
 std::optional<size_t> limit_of(const ParsedCommand& command, CommandOutput& failure) {
     const auto text = command.value("--limit");
     if (!text) {
@@ -197,7 +195,7 @@ std::optional<size_t> limit_of(const ParsedCommand& command, CommandOutput& fail
 
 enum class Format : uint8_t { Table, Csv, JsonLines, Json };
 
-// Nothing, with the answer in `failure`, when it is not said or wrong.
+// Nothing, with the answer in `failure`, when it is missing or wrong.
 std::optional<Format> format_of(const ParsedCommand& command, CommandOutput& failure) {
     if (command.name == "records") {
         return command.has("--json")  ? Format::Json

@@ -41,7 +41,7 @@ bool Refusals::is_allowed_here(const packet::FiveTuple& tuple) const {
 }
 
 bool Refusals::refuses(const packet::FiveTuple& tuple) const {
-    // The order of the rules: what comes to this host passes no other chain.
+    // The order of the rules: packets to this host pass no other chain.
     if (std::binary_search(local_.begin(), local_.end(), tuple.remote)) {
         return !is_allowed_here(tuple);
     }

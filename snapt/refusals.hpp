@@ -1,6 +1,6 @@
-// Refusals: destinations that the relay refuses to a node when a flow begins, so that it is not
-// charged for it: denied ones, other nodes and this host. The sets are those of the rules
-// (nat.hpp), which refuse the packets themselves. Pure but for local_addresses().
+// Refusals: destinations refused to a node when a flow begins, so that it is not charged for it:
+// denied ones, other nodes and this host. The sets are those of the rules (nat.hpp), which refuse
+// the packets themselves. Pure except local_addresses().
 #pragma once
 
 #include "common/packet/five_tuple.hpp"
@@ -18,9 +18,9 @@ class Refusals {
     // By allow, deny, allow_self and the leases.
     explicit Refusals(const RelayOptions& options);
 
-    // Addresses whose packets come to this host itself, until the next call.
+    // Sets the addresses of this host itself, until the next call.
     void set_local(std::vector<base::IpAddress> addresses);
-    // Takes the time of a look-up in sorted lists.
+    // Costs look-ups in sorted lists.
     bool refuses(const packet::FiveTuple& tuple) const;
 
   private:
@@ -32,8 +32,8 @@ class Refusals {
     std::vector<base::IpAddress> local_;  // sorted
 };
 
-// Addresses whose packets come to this host itself, those of broadcasts included; nothing when the
-// kernel does not tell. Below a millisecond, more with thousands of them.
+// Addresses of this host itself, including broadcast addresses; nothing when the kernel does not
+// report them. Below a millisecond, more with thousands of them.
 std::optional<std::vector<base::IpAddress>> local_addresses();
 
 }  // namespace continuo::snapt

@@ -17,7 +17,7 @@ using packet::NodeSide;
 namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
-// Packets that justify a pass over all sessions; after fewer there is no pass for a while.
+// Packets that justify a pass over all sessions; after a smaller batch there is none for a while.
 constexpr size_t kWorthAPass = 8;
 constexpr base::Duration kNextPassAfter = base::milliseconds(5);
 
@@ -101,7 +101,7 @@ void Relay::on_tun_readable() {
     const bool is_sole = receivers_.is_sole(now);
     const TimePoint until = settings_.clock() + (is_sole ? kRound : kSharedRound);
     const auto has_time = [&] { return settings_.clock() < until; };
-    // While others send, each packet seems to come after a pause, and would be the only one read.
+    // While others send, each packet seems to follow a pause, and would be read alone.
     const bool is_stream = !is_sole || !turns_.is_empty();
     loop_.note_moved(tun_port_->read_burst(
         now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,
@@ -114,7 +114,7 @@ void Relay::on_tun_readable() {
     driver_.pump(now);
 }
 
-// Packets for a node that takes nothing must not keep the others' packets out.
+// Packets for a node that takes nothing must not block those of others.
 bool Relay::make_room(bool is_large) {
     if (loop_.now() < no_room_until_) {
         return false;
@@ -160,11 +160,11 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     }
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked
+        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked for it
         return;
     }
     if (flow == nullptr) {
-        // The kernel's NAT knows the binding although we do not any more; the node gets the packet
+        // The kernel's NAT still knows the binding that we have forgotten; the node gets the packet
         // as it is.
         flow = make_flow(*node->second, summary.tuple, base::TrafficClass::LtHd, {},
                          elision::kMaxFlowIndex + 1, now);
@@ -190,7 +190,7 @@ Flow* Relay::on_flow_opened(session::Session& session,
                             TimePoint now) {
     NodeSession& node = owner_of(session);
     Flow* flow = flows_.find(opening.tuple);
-    // A version without a lease has no address of its own; a flow of another node is nobody else's.
+    // A version without a lease has no address; another node's flow cannot be used.
     if (opening.tuple.local.is_unspecified() || (flow != nullptr && flow->details != &node)) {
         drops_.add(DropReason::SpoofedSource);
         return nullptr;
@@ -209,7 +209,7 @@ Flow* Relay::on_flow_opened(session::Session& session,
     if (flow->owner == &session && flow->index == opening.index) {
         return flow;
     }
-    // Known by its tuple only, so far, or under another index.
+    // Known only by its tuple so far, or under another index.
     if (flow->owner == &session) {
         session.detach(*flow, now);
     }
@@ -217,9 +217,9 @@ Flow* Relay::on_flow_opened(session::Session& session,
     return session.attach(*flow) ? flow : nullptr;
 }
 
-// A flow has the class of what it sends, whatever it was opened as. Classes come in the order in
-// which they are served: an earlier one counts at once, a later one when the flow has not changed
-// for a while.
+// A flow takes the class of the packets it sends, whatever it was opened with. Classes are served
+// in order: a change to an earlier one applies at once, to a later one when the class has not
+// changed for a while.
 void Relay::on_other_class(session::Session& session,
                            Flow& flow,
                            base::TrafficClass traffic_class,
@@ -230,7 +230,7 @@ void Relay::on_other_class(session::Session& session,
         return;
     }
     if (tun_port_) {
-        tun_port_->coalescer().flush();  // what came before is of the former one
+        tun_port_->coalescer().flush();  // earlier packets belong to the former class
     }
     const base::TrafficClass former = flow.traffic_class;
     if (flows_.reclassify(flow, traffic_class, now)) {
@@ -290,14 +290,14 @@ Flow* Relay::make_flow(NodeSession& node,
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
     }
-    // Not before: this one may be one of them.
+    // Not before: this flow may be one of them.
     if (share.gone.flows >= GoneFlows::kMostOfUser / 2 && gone_.may_hurry()) {
         tell_gone();
     }
     return flow;
 }
 
-// Before the table erases it: nobody may hold it any more.
+// Called before the table erases the flow: nobody may hold it any more.
 void Relay::end_flow(Flow& flow, TimePoint now) {
     auto* node = flow::details_as<NodeSession>(flow);
     if (tun_port_) {
@@ -325,7 +325,7 @@ void Relay::deliver(session::Session& /*session*/,
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
-// The ports of a fragment. False: its first one is not known.
+// The ports of a fragment. Returns false if its first fragment is unknown.
 bool Relay::find_first(std::unique_ptr<flow::FragmentCache>& fragments,
                        packet::PacketSummary& summary,
                        TimePoint now) {
@@ -357,7 +357,7 @@ Flow* Relay::deliver_whole(session::Session& session,
         return nullptr;
     }
     if (summary.tuple.local.is_unspecified()) {
-        drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease
+        drops_.add(DropReason::SpoofedSource);  // the node has no lease for this version
         return nullptr;
     }
     if (is_stopped(node)) {
@@ -417,8 +417,8 @@ void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoin
 }
 
 void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
-    // Inside the session's own call: it ends when that has returned. By then it may have ended
-    // otherwise, and another one may have its id.
+    // Runs inside the session's own call: the session ends after it returns. By then it may have
+    // ended otherwise, and another may have its id.
     const NodeSession& node = owner_of(session);
     loop_.post([this, wire_id = node.wire_id, number = node.number] {
         const NodeSession* const now = find(wire_id);

@@ -1,7 +1,7 @@
 // Relay: the data path of a SNAPT. Datagrams of nodes come in on the UDP sockets, are opened by
-// their session and leave as packets through snapt0, where the kernel's NAT takes them on; answers
-// come back through snapt0 and leave in datagrams. Lives on the data loop. Control tells it of
-// sessions: reserve -> (keys) -> install, or close.
+// their session and leave as packets through snapt0 into the kernel's NAT; answers come back
+// through snapt0 and leave in datagrams. Lives on the data loop. Control manages sessions: reserve
+// -> (keys) -> install, or close.
 #pragma once
 
 #include "common/control/epoch_keys.hpp"
@@ -27,67 +27,67 @@
 
 namespace continuo::snapt {
 
-// Packets that wait in class queues, of all sessions together. When there is no more room, the
-// session that holds most loses half of them.
+// Most packets in class queues, of all sessions together. When the limit is reached, the session
+// that holds most loses half of them.
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
-// After a time away, datagrams are taken in for as long, if there are so many: a backlog must not
-// stay in the kernel, where all wait in one queue. At least for kRound.
+// After a pause of the loop, datagrams are read for as long as it lasted, if there are so many: a
+// backlog must not stay in the kernel, where all share one queue. At least for kRound.
 inline constexpr base::Duration kTakeInTime = base::milliseconds(2);
-// They are handled for so long before timers and the other way get their turn.
+// Longest handling of datagrams before timers and the other direction get their turn.
 inline constexpr base::Duration kRound = base::microseconds(500);
-// The same where one node sends alone, by UDP: it waits for itself only, and each change between
-// the ways costs both of them what they have in the processor's cache.
+// The same for a single node sending by UDP: it only delays itself, and each switch between the
+// directions costs both their cache contents.
 inline constexpr base::Duration kSoleRound = base::microseconds(1500);
-// Where several send, rounds are shorter: each of them may have to wait for one.
+// Where several nodes send, rounds are shorter: each may have to wait for one.
 inline constexpr base::Duration kSharedRound = base::microseconds(250);
-// Most bytes taken in at a time from a sole user, as long as they are opened as fast as they come:
-// data that fits a processor's own cache is opened there. One read may bring as much again.
+// Most bytes read at a time from a sole sender, while they are opened as fast as they arrive: so
+// they are opened in the processor's own cache. One read may add as much again.
 inline constexpr size_t kTakenFromSoleUser = size_t{256} * 1024;
-// Packets that are read from the TUN device in a wake-up, where several receive: all that the
+// Most packets read from the TUN device per wake-up, where several nodes receive: all that the
 // kernel holds for it (its default transmit queue), if they are short.
 inline constexpr size_t kTunPackets = 500;
-// A turn may take so much longer before packets that it makes wait for the next one.
+// A turn may take this much longer before packets that it delays wait for the next one.
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
-// A turn that took longer by the clock has cost what the thread has worked meanwhile, if that is
-// less: one that was preempted owes nothing for it.
+// A turn that took longer by the clock costs the processor time of the thread if that is less: a
+// preempted turn owes nothing for the preemption.
 inline constexpr base::Duration kLongTurn = base::milliseconds(5);
 
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 
-// A node that was not heard for so many keepalives may be gone, though its control link is open:
-// its power has failed, say. Or it has no flow, and nothing to send.
+// A node not heard for this many keepalives may be gone, though its control link is open, for
+// instance after a power failure. Or it has no flow, and nothing to send.
 inline constexpr int kSilentKeepalives = 3;
 
-// Fragmented packets under way, of one user and direction.
+// Fragmented packets in progress, per user and direction.
 inline constexpr size_t kUserFragments = 64;
 
-// A flow that has changed its class does not change to one that is served later for so long, so
-// that what is late of the class before leaves it alone. A choice: longer than datagrams overtake
-// each other.
+// After a change of class, a flow does not change to a later-served class for this long, so that
+// late packets of the former class do not affect it. A choice: longer than datagrams overtake each
+// other.
 inline constexpr base::Duration kClassStays = base::seconds(1);
 
-// The tunnel's own bytes of a session and class are handed on when there are so many, and when it
-// ends: an idle node's keepalives make a record in hours, not one in each interval. A choice.
+// The tunnel's own bytes of a session and class are recorded when there are this many, and at its
+// end: an idle node's keepalives make one record in hours, not one in each interval. A choice.
 inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
 
 // Packets of a user that are answered because there is no place for their flow, or its quota is
 // used up, in a second; others are dropped as they are. A user who asks for more takes nobody
 // else's answers. A choice.
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
-// What waits in a class of a user with a rate lasts so long, but for a few super-packets. A choice.
+// Length of the queue in a class of a user with a rate, except for a few super-packets. A choice.
 inline constexpr base::Duration kRateQueue = base::milliseconds(250);
 inline constexpr uint64_t kLeastRateQueue = uint64_t{128} * 1024;
-// UDP whose time is up without an answer (flow::timeout::kUdpUnanswered) stays with the NAT for its
-// own time while its user has no more flows than its limit divided by this. So those that only the
-// NAT knows are three quarters of the limit at most: as many as a quarter in each 30 s, for another
-// 90 s. DNS lives too short for that, and TCP that begins without SYN is remembered for hours.
+// Unanswered UDP whose time is up (flow::timeout::kUdpUnanswered) stays in the NAT for the NAT's
+// own time while its user has at most its limit of flows divided by this. So flows that only the
+// NAT knows are at most three quarters of the limit: as many as a quarter in each 30 s, for another
+// 90 s. DNS is too short-lived for that, and TCP that begins without SYN is remembered for hours.
 inline constexpr size_t kFewFlowsDivisor = 4;
-// Packets to where a node may not send, of a session in a second, that go to the rules, which
+// Packets of a session per second to forbidden destinations that are passed to the rules, which
 // answer them; the rest is dropped here. More than the kernel answers to one address at once (its
-// default limit of ICMP to one host, six and one a second). A choice, not measured.
+// default limit of ICMP per host, six and one a second). A choice, not measured.
 inline constexpr uint32_t kRefusalsToAnswer = 32;
 
 struct RelaySettings {
@@ -102,17 +102,17 @@ struct RelaySettings {
     size_t max_user_flows = 4096;  // 0: none
     uint64_t user_bits_per_s = 0;  // each way, all its nodes together; 0: none
     base::Duration idle_timeout = base::seconds(86400);
-    base::Duration keepalive = base::seconds(25);  // as nodes are told
-    // For the sign of life of a node that was asked for one. A choice: some round trips, and what
-    // TCP repeats.
+    base::Duration keepalive = base::seconds(25);  // as sent to nodes
+    // Wait for a node's sign of life after a request. A choice: some round trips, and TCP's
+    // repetitions.
     base::Duration sign_of_life_wait = base::seconds(5);
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
-    Refusals refusals;                                 // of flows that begin
+    Refusals refusals;                                 // of new flows
     dataplane::Recording recording;                    // must outlive the Relay
-    // Time as it passes, by which the work for each session is measured.
+    // Clock that measures the work for each session.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
     // Time that the data loop's thread has worked.
     std::function<base::Duration()> worked = io::thread_time;
@@ -124,7 +124,7 @@ struct Reservation {
     bool is_continued = false;
 };
 
-// The address at which the node is reached now.
+// The current address of the node.
 std::optional<base::Endpoint> remote_of(const session::Session& session);
 
 // Called on the data loop.
@@ -133,10 +133,10 @@ class RelayEvents {
     virtual ~RelayEvents() = default;
     virtual void on_session_closed(const NodeSession& session) = 0;
     virtual void on_session_moved(const NodeSession& session) = 0;
-    // Nothing answers what is sent to the node.
+    // Nothing that is sent to the node is answered.
     virtual void on_session_silent(const NodeSession& session) = 0;
-    // Flows that have ended, and that nobody had answered: the kernel's connection tracking shall
-    // forget them. True: Relay::on_flows_forgotten() follows. False: not now.
+    // Flows that ended unanswered: the kernel's connection tracking is to forget them.
+    // Returns true if Relay::on_flows_forgotten() follows, false if not possible now.
     virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
 };
 
@@ -152,52 +152,52 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     Relay& operator=(const Relay&) = delete;
     ~Relay() override;
 
-    // Opens TUN device and sockets. The text of a failure is in `failure`.
+    // Opens the TUN device and sockets. On failure `failure` has the text.
     base::Result<void> start(std::string& failure);
 
     // --- Control, on the data loop
-    // Whether the association that the node names is its own and goes on.
+    // Whether the association named by the node is its own and continues.
     bool may_continue(const SessionGrant& grant) const;
     size_t sessions_of(std::string_view user) const;
     // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;
-    // Its control link is open, and it has left no question for a sign of life unanswered; or the
-    // link was lost just now, or it was heard since, within kSilentKeepalives.
+    // Its control link is open, and every request for a sign of life was answered; or the link was
+    // lost recently, or the node was heard since, within kSilentKeepalives.
     bool is_here(const NodeSession& node) const;
-    // True when the node was silent for kSilentKeepalives and is to be asked for a sign of life
-    // now; once, until it is heard.
+    // True when the node was silent for kSilentKeepalives and must be asked for a sign of life now;
+    // once, until it is heard.
     bool wants_sign_of_life(uint16_t wire_id);
-    // Where there are as many sessions as may be, the one whose node was silent longest gives way,
-    // of those that are not here: one of the user's own, or, where it is the limit of all, one
-    // that was silent for kSilentKeepalives. Errors: LimitReached.
+    // At the limit of sessions, the one whose node was silent longest is replaced, among those that
+    // are not here: one of the user's own or, at the limit of all, one that was silent for
+    // kSilentKeepalives. Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id, SessionEnd why = SessionEnd::Stopped);
-    // How flows with those tags use the paths from now on. For flows that there are all are looked
-    // at together, at most once in kModesInterval, whoever asks for it and how often.
+    // Path modes of flows with those tags. Existing flows are all updated together, at most once in
+    // kModesInterval, whoever asks and how often.
     void set_modes(uint16_t wire_id, std::span<const control::AppMode> modes);
     void set_classes(const dataplane::ClassTable& table);
-    // Datagrams over TCP: where they go, what came from `from`, room again, the connection's end.
+    // Datagrams over TCP: the queue into it, those received from `from`, free room, its end.
     void open_stream(uint16_t wire_id, dataplane::StreamPort port);
     void on_stream(uint16_t wire_id, dataplane::DatagramQueue& queue, const base::Endpoint& from);
     void on_stream_room(uint16_t wire_id);
     void close_stream(uint16_t wire_id);
-    // Once a second: of what the rates are made that are reported.
+    // Once a second: samples for the reported rates.
     void look_at_rates(base::TimePoint now);
-    // Addresses of this host, for flows that begin from now on.
+    // Addresses of this host, for new flows.
     void set_local_addresses(std::vector<base::IpAddress> addresses) {
         settings_.refusals.set_local(std::move(addresses));
     }
-    // 0: none, but for `sessions`. Holds for what begins from now on.
+    // 0: none, except for `sessions`. Applies to new sessions and flows.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
-    // At once, as look_at_meters().
+    // At once, like look_at_meters().
     void set_user_rate(uint64_t bits_per_s);
-    // Once a second: users whose quota is used up get their rate, and get rid of it.
+    // Once a second: applies or removes the rate of users whose quota is used up.
     void look_at_meters();
 
-    // Those of RelayEvents::on_flows_gone() are.
+    // The flows of RelayEvents::on_flows_gone() are forgotten.
     void on_flows_forgotten();
-    // Whether connection tracking goes on with an unanswered flow whose time is up.
+    // Whether connection tracking keeps an unanswered flow whose time is up.
     bool may_stay_with_nat(const flow::Flow& flow) const;
 
     // --- Observers
@@ -208,13 +208,13 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
-    // All sessions, those that are over, too.
+    // Totals of all sessions, including ended ones.
     report::ClassFigureTable sent() const;
     dataplane::ReceivedFigures received() const;
     const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
-    // The session that holds most of the packet buffers loses half of what waits in its fullest
-    // class. False: nobody holds any.
+    // Halves the fullest class of the session that holds most of the packet buffers. False: none
+    // holds any.
     bool make_room(bool is_large);
     const dataplane::TunPort& tun() const { return *tun_port_; }
     dataplane::TunPort& tun() { return *tun_port_; }
@@ -248,7 +248,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
-    // Port shown by the capture: which port a connection came to is not known here.
+    // Port shown by the capture: the port of a connection is not known here.
     uint16_t stream_port() const;
     uint8_t tos_of(const session::TransmitItem& item) override {
         return settings_.tos[base::index_of(item.marked_class)];
@@ -269,7 +269,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
-    // Null: there is no place for another flow.
+    // Null: there is no room for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,
@@ -368,18 +368,18 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::InputQueues inputs_;
     dataplane::Turns turns_;
     Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
-    std::optional<uint16_t> named_;  // by the newest datagrams among them,
-    size_t named_in_row_ = 0;        // so many
+    std::optional<uint16_t> named_;  // by the newest of those datagrams
+    size_t named_in_row_ = 0;        // this many in a row
     dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
     dataplane::SoleUser senders_;
     dataplane::SoleUser receivers_;
     base::TimePoint round_end_{};
-    base::TimePoint round_over_at_ = settings_.clock();  // of the latest one
+    base::TimePoint round_over_at_ = settings_.clock();  // end of the latest one
     base::TimePoint turn_end_{};
     base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
-    Lane* writing_ = nullptr;             // whose packets the coalescer may have
-    base::TimePoint worked_at_{};         // a little before this round: how much had been worked
+    Lane* writing_ = nullptr;             // whose packets the coalescer may hold
+    base::TimePoint worked_at_{};         // processor time used, shortly before this round
     base::Duration worked_{};
     bool is_flushing_ = false;
     dataplane::SessionDriver driver_;

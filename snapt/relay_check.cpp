@@ -11,8 +11,7 @@ namespace continuo::snapt {
 
 namespace {
 
-// Addresses of the Internet that nobody has (RFC 5737, RFC 3849): the way to them is the default
-// one.
+// Internet addresses that nobody has (RFC 5737, RFC 3849): their route is the default one.
 constexpr const char* kSomewhere4 = "203.0.113.1";
 constexpr const char* kSomewhere6 = "2001:db8::1";
 
@@ -20,7 +19,7 @@ bool is_there(const std::string& interface) {
     return ::if_nametoindex(interface.c_str()) != 0;
 }
 
-// An address that a node may have: the SNAPT itself has the first.
+// An address that a node may have: the SNAPT itself has the first one.
 base::IpAddress some_lease(const base::IpPrefix& leases) {
     base::IpAddress address = leases.address;
     address.octets[address.bytes().size() - 1] |= 2U;

@@ -1,5 +1,5 @@
 // Checks of a relay's host, for the start, the running daemon and `snapt doctor`: the interfaces of
-// `egress` are there, forwarding is on, and no firewall drops forwarded packets.
+// `egress` exist, forwarding is on, and no firewall drops forwarded packets.
 #pragma once
 
 #include "common/report/findings.hpp"
@@ -14,8 +14,8 @@ namespace continuo::snapt {
 // Findings "egress NAME" and "forward policy". Blocks for milliseconds on netlink and nftables.
 void check_relay(const SnaptConfig& config, report::Findings& findings);
 
-// The interfaces by which packets of nodes leave: those of `egress` that are there, or the one that
-// the host routes them to; that of its own packets while there is no device.
+// The interfaces by which packets of nodes leave: existing ones of `egress`, or the one that the
+// host routes them to; that of its own packets while there is no device.
 ForwardingPath path_of(const SnaptConfig& config, base::IpVersion version);
 
 // The first chain of others that certainly drops all new connections by `path`, as a sentence;

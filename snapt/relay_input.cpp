@@ -1,6 +1,6 @@
-// The way of datagrams from the sockets to their sessions and on to the TUN device. The sockets are
-// emptied before anything is opened; then each sender has its turn (dataplane::Turns). Datagrams
-// beyond its turns, and packets made of them, wait in its own lane or are dropped there.
+// Datagrams from the sockets to their sessions and on to the TUN device. The sockets are emptied
+// before anything is opened; then each sender has its turn (dataplane::Turns). Datagrams beyond its
+// turns, and packets made of them, wait in its own lane or are dropped there.
 #include "common/wire/unsealed.hpp"
 #include "snapt/relay.hpp"
 
@@ -17,16 +17,16 @@ using dataplane::Turn;
 
 namespace {
 
-// Answers to datagrams of unknown sessions in a second, all sources together.
+// Answers per second to datagrams of unknown sessions, for all sources together.
 constexpr uint32_t kUnknownAnswersPerSecond = 64;
-// Reads from a socket before what has come is handled, each of io::kSuperBuffers runs; fewer when
-// their time is up.
+// Most reads from a socket before its datagrams are handled, each of io::kSuperBuffers runs; fewer
+// when their time is up.
 constexpr size_t kReadsAtOnce = 128;
-// Most datagrams that are handled between two looks at the clock. The worst of them take some
-// hundred microseconds each.
+// Most datagrams handled between two clock readings. The most expensive take some hundred
+// microseconds each.
 constexpr size_t kMostAtOnce = 8;
 
-// The session that it is for, as anybody can read it.
+// The session in the header, which anybody can read.
 std::optional<uint16_t> named_by(base::ByteView datagram) {
     if (datagram.size() < wire::kShortHeaderBytes ||
         wire::kind_of(datagram) != wire::DatagramKind::Sealed) {
@@ -41,7 +41,7 @@ void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
     const bool is_after_pause = input_pause_.ends(now);
     if (!turns_.is_empty()) {
-        return;  // go_on() comes to it, and to the rest
+        return;  // go_on() handles it, and the rest
     }
     begin_round();
     size_t runs = take_in(listener, take_in_time());
@@ -57,7 +57,7 @@ void Relay::on_socket_readable(Listener& listener) {
     end_round(now);
 }
 
-// There is more to do than a round takes.
+// A round does not suffice for the rest.
 void Relay::go_on() {
     const TimePoint now = loop_.now();
     begin_round();
@@ -81,13 +81,13 @@ void Relay::begin_round() {
     }
 }
 
-// Time of this thread in this round.
+// Processor time of this thread in this round.
 Duration Relay::worked_between(TimePoint start, TimePoint end) const {
     const Duration passed = end - start;
     return passed < kLongTurn ? passed : std::min(passed, settings_.worked() - worked_);
 }
 
-// A long one is of a node that waits alone: not of strangers, among whom nodes that move may be.
+// A long round is for a node that waits alone, not for strangers, which may include moving nodes.
 Duration Relay::round_time() {
     if (!senders_.is_sole(loop_.now())) {
         return kSharedRound;
@@ -104,12 +104,12 @@ void Relay::end_round(TimePoint now) {
     if (!turns_.is_empty()) {
         input_timer_.set(now);
         if (!senders_.is_sole(now)) {
-            std::this_thread::yield();  // work without an end: logins may have no other processor
+            std::this_thread::yield();  // endless work: logins may have no other processor
         }
     }
 }
 
-// For `most`, by the clock. Gives the number of runs.
+// Reads for at most `most`, by the clock. Returns the number of runs.
 size_t Relay::take_in(Listener& listener, Duration most) {
     const TimePoint end = settings_.clock() + most;
     const bool is_sole = senders_.is_sole(loop_.now());
@@ -122,7 +122,7 @@ size_t Relay::take_in(Listener& listener, Duration most) {
             Lane& lane = lane_of(batch);
             if (lane.node != nullptr) {
                 senders_.note(&lane, loop_.now());
-                // One that is slower to open than to come waits here, not in the kernel.
+                // A sender that is read faster than opened waits here, not in the kernel.
                 known_bytes += lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
             }
             if (lane.node == nullptr) {
@@ -142,16 +142,16 @@ size_t Relay::take_in(Listener& listener, Duration most) {
     return runs;
 }
 
-// A session's number can be read by anybody on the way: only who writes from where the node has
-// been heard, with its keys, takes of what is the node's.
+// Anybody on the way can read a session's number: only datagrams from an address where the node was
+// heard, with its keys, count as the node's.
 Lane& Relay::lane_of(const io::ReceivedBatch& batch) {
     const auto id = named_by(batch.bytes);
     NodeSession* node = id ? by_wire_id_[*id] : nullptr;
     return node != nullptr && node->session.paths().is_known(batch.from) ? node->lane : strangers_;
 }
 
-// Whether there is room for it or not: who wants time waits for it also where another has filled
-// the queue. What names no session wants none.
+// Whether or not there is room: a sender waits for its turn even if another has filled the queue. A
+// datagram without a session gets no turn.
 void Relay::note_stranger(const io::ReceivedBatch& batch) {
     const auto id = named_by(batch.bytes);
     const bool is_another = id && by_wire_id_[*id] != nullptr && id != named_;
@@ -159,7 +159,7 @@ void Relay::note_stranger(const io::ReceivedBatch& batch) {
     named_ = is_another ? id : named_;
 }
 
-// One turn at least, also when the processor was away.
+// At least one turn, even if the processor was away.
 void Relay::serve(TimePoint now) {
     TimePoint start = settings_.clock();
     for (Turn* turn = turns_.next(); turn != nullptr; turn = turns_.next()) {
@@ -213,7 +213,7 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     frames_wait_from_ = {};
 }
 
-// A datagram that came before its sender's address was known, and still waits when it is, goes into
+// A datagram received before its sender's address was known, and still waiting when it is, moves to
 // the lane of its session.
 bool Relay::goes_home(const Input& input) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
@@ -229,22 +229,22 @@ bool Relay::goes_home(const Input& input) {
     return true;
 }
 
-// Another session, or a datagram from an unknown address that is not for this one. Where the
-// newest of these had to make room, it may be overlooked once.
+// True for another session, or a datagram from an unknown address that is not for this one. If the
+// newest of these was displaced, one may be overlooked.
 bool Relay::is_another_waiting(const NodeSession& node) const {
     const size_t own = (strangers_.is_waiting() ? 1U : 0U) + (node.lane.is_waiting() ? 1U : 0U);
     return turns_.waiting() > own || named_ != node.wire_id ||
            named_in_row_ < strangers_.queue.size();
 }
 
-// Gives how many datagrams, `most` of them.
+// Returns the number of datagrams handled, at most `most`.
 size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint now) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
     const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
     const size_t count = std::min(most, input.datagrams());
     const io::ReceivedBatch batch{
         input.from, input.to, left.first(std::min(count * step, left.size())), input.segment_bytes};
-    // An empty datagram is one, too.
+    // An empty datagram counts, too.
     input.done_bytes += static_cast<uint32_t>(std::max<size_t>(batch.bytes.size(), 1));
     Listener& listener = *listeners_[input.socket];
     const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
@@ -261,8 +261,8 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
     return count;
 }
 
-// Datagrams from an unknown address cost the session time, too, when they turn out to be its own.
-// So a node cannot spend the strangers' time while anybody else wants it.
+// Datagrams from an unknown address cost the session time if they turn out to be its own. So a node
+// cannot use up the strangers' time while others want it.
 void Relay::hand_over(NodeSession& node,
                       std::span<session::ReceivedDatagram> datagrams,
                       const Lane& lane,
@@ -272,7 +272,7 @@ void Relay::hand_over(NodeSession& node,
         node.refused_inputs += datagrams.size();
         return;
     }
-    // TCP's path is not to be led to a place that has only heard of its datagrams.
+    // TCP's path must not lead to an address that only repeated its datagrams.
     const auto first_other = std::remove_if(
         datagrams.begin(), datagrams.end(), [](const session::ReceivedDatagram& datagram) {
             return wire::path_of(datagram.bytes) == wire::kTcpPath;
@@ -302,7 +302,7 @@ void Relay::on_stream(uint16_t wire_id,
     senders_.note(&node->lane, now);
     if (!turns_.is_empty()) {
         turns_.wake(node->lane);
-        return;  // go_on() comes to it
+        return;  // go_on() handles it
     }
     begin_round();
     turns_.wake(node->lane);
@@ -329,8 +329,8 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
     driver_.touch(node.session);
 }
 
-// Whether the frame has to wait for its session's next turn, or is lost. Frames that were held for
-// their order come outside of turns: they go on at once while nobody waits for a turn.
+// Whether the frame must wait for its session's next turn, or is dropped. Frames held for their
+// order are delivered outside turns: at once while nobody waits for a turn.
 bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     const auto* flow = static_cast<const flow::Flow*>(info.owner);
     if (flow == nullptr) {
@@ -352,7 +352,7 @@ bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     return true;
 }
 
-// The flow that it was made for may have ended: the kernel would track it again, for nobody.
+// The flow it was made for may have ended: the kernel would track it again, for nobody.
 void Relay::write_held(Lane& lane) {
     lane.backlog.pop(
         [&](base::ByteView frame, packet::FrameInfo info, const packet::FiveTuple& tuple) {
@@ -366,7 +366,7 @@ void Relay::write_held(Lane& lane) {
         });
 }
 
-// Before another lane's turn, and at the end: a few frames at most, at the cost of who made them.
+// Before another lane's turn, and at the end: at most a few frames, charged to their sender.
 void Relay::flush_frames() {
     if (writing_ == nullptr) {
         return;
@@ -379,7 +379,7 @@ void Relay::flush_frames() {
     writing_ = nullptr;
 }
 
-// The session ends: what waits is of none.
+// The session ends: its waiting datagrams belong to nobody.
 void Relay::forget_input(NodeSession& node) {
     turns_.remove(node.lane);
     drops_.add(DropReason::UnknownSession, inputs_.clear(node.lane.queue));
@@ -388,7 +388,7 @@ void Relay::forget_input(NodeSession& node) {
     drops_.add(DropReason::InputFull, node.dropped_inputs());
 }
 
-// Rate-limited, never longer than the cause, and the node only asks over control because of it.
+// Rate-limited, never longer than its cause, and the node only asks over control because of it.
 void Relay::answer_unknown(Listener& listener,
                            const session::ReceivedDatagram& datagram,
                            TimePoint now) {
@@ -419,9 +419,9 @@ void Relay::send_unknown(io::UdpSocket& socket,
     }
 }
 
-// The node hears it from its control link, unless a NAT has forgotten that, which neither end
-// knows: an idle one would ask only because of the answer to its next keepalive. It goes where the
-// latest datagram came from, proven or not, as an answer to that one would.
+// The node learns it over its control link, unless a NAT has forgotten that link unnoticed: an idle
+// node would then ask only after the answer to its next keepalive. Sent to the source of the latest
+// datagram, proven or not, like an answer to that datagram.
 void Relay::tell_ended(const NodeSession& node) {
     const auto& latest = node.session.latest();
     if (!latest) {

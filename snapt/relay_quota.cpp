@@ -1,5 +1,5 @@
-// Rates and quotas of users at the relay: what is over a rate waits on the way down and is dropped
-// on the way up. Once a quota with "stop" is used up, TCP is reset and the rest answered by ICMP.
+// Rates and quotas of users at the relay: down, packets above a rate wait; up, they are dropped.
+// Once a quota with "stop" is used up, TCP is reset and other packets are answered by ICMP.
 #include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
@@ -14,7 +14,7 @@ using base::DropReason;
 using base::TimePoint;
 using flow::Flow;
 
-// An account's meter goes on with the next session, if its share was kept (drop_idle_shares).
+// A later session continues an account's meter, if its share was kept (drop_idle_shares).
 void Relay::take_meter(UserShare& share, const SessionGrant& grant) {
     if (share.meter == nullptr || share.meter->account().id != grant.account_id) {
         share.meter = std::make_shared<UserMeter>(Account{grant.account_id, grant.user});
@@ -30,7 +30,7 @@ void Relay::apply_rate(UserShare& share) {
     if (rate == share.down_rate.bits_per_s()) {
         return;
     }
-    // What was owed at the former rate would hold up the new one.
+    // Debt at the former rate would delay the new one.
     share.down_rate = base::TokenBucket(kDownBurst);
     share.up_rate = base::TokenBucket(kUpBurst);
     share.down_rate.set_rate(rate);
@@ -43,7 +43,7 @@ void Relay::apply_rate(UserShare& share) {
     }
 }
 
-// A short queue: what waits longer than TCP needs only makes its user wait.
+// A short queue: beyond what TCP needs it only adds delay.
 std::array<session::ClassSettings, base::kTrafficClasses>
 Relay::class_settings_of(const UserShare& share) const {
     auto classes = settings_.classes;
@@ -76,7 +76,7 @@ void Relay::look_at_meters() {
     driver_.pump(loop_.now());
 }
 
-// What waits for its nodes must not go on. A pass over all flows, when a quota is used up.
+// Packets that wait for its nodes must not leave. A pass over all flows, once per used-up quota.
 void Relay::end_flows_of(UserShare& share, TimePoint now) {
     share.is_stopped = true;
     flows_.for_each([&](Flow& flow) {
@@ -88,7 +88,7 @@ void Relay::end_flows_of(UserShare& share, TimePoint now) {
     });
 }
 
-// Some packets of a flow that is refused go to the rules, so that the node gets their answer.
+// Some packets of a refused flow go to the rules, so that the node gets their answer.
 bool Relay::may_go_up(Flow& flow, size_t bytes, TimePoint now) {
     auto& node = *flow::details_as<NodeSession>(flow);
     if (flow.state != flow::FlowState::Refused) {
@@ -100,7 +100,7 @@ bool Relay::may_go_up(Flow& flow, size_t bytes, TimePoint now) {
         rate.take(bytes, now);
         return true;
     }
-    flows_.refuse(flow, now);  // it stays as long as something comes
+    flows_.refuse(flow, now);  // it stays while packets come
     if (now - node.refusals_from >= base::seconds(1)) {
         node.refusals_from = now;
         node.refusals = 0;
@@ -131,9 +131,9 @@ void Relay::refuse_up(NodeSession& node,
     }
 }
 
-// Both ends of a TCP connection are told: its program may wait for this packet, and send nothing.
-// What was sent before is lost or under way, so that the reset may not be the next byte: then the
-// program's host asks (RFC 5961, 3.2), and refuse_up() or make_flow() answers.
+// Both ends of a TCP connection are told: the program may wait for this packet and send nothing.
+// Earlier data is lost or under way, so the reset may not be the next byte: then the program's host
+// asks (RFC 5961, 3.2), and refuse_up() or make_flow() answers.
 void Relay::refuse_down(NodeSession& node,
                         const packet::PacketSummary& summary,
                         base::ByteView packet,

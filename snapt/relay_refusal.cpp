@@ -1,5 +1,4 @@
-// A flow for which there is no place, or that gave way: its sender and the operator are told, and
-// the kernel.
+// Flows without a place, or displaced ones: their sender, the operator and the kernel are told.
 #include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
@@ -20,7 +19,7 @@ constexpr base::Duration kRefusalLogInterval = base::seconds(60);
 constexpr uint16_t kDnsPort = 53;
 
 // The headers of the packet that opens a flow, for ICMP to quote or a reset to answer. Nothing for
-// TCP where its sequence number is not known.
+// TCP with an unknown sequence number.
 size_t write_header_of(const session::FlowOpening& opening, base::MutableByteView to) {
     const packet::FiveTuple& tuple = opening.tuple;
     packet::HeaderFields fields;
@@ -43,24 +42,24 @@ size_t write_header_of(const session::FlowOpening& opening, base::MutableByteVie
 
 }  // namespace
 
-// At its end. Answers to refused packets are no user's.
+// At the flow's end. Answers to refused packets belong to no user.
 void Relay::note_gone(const Flow& flow) {
     if (!flow.was_answered && flow.share != nullptr) {
         gone_.add(flow.tuple, flow::details_as<NodeSession>(flow)->share->gone);
     }
 }
 
-// Whose time is up.
+// True when the flow's time is up.
 bool Relay::may_stay_with_nat(const Flow& flow) const {
-    const size_t limit = settings_.max_user_flows;  // 0: none, and the NAT's own time holds
+    const size_t limit = settings_.max_user_flows;  // 0: none, so the NAT's own time applies
     const size_t flows = flow::details_as<NodeSession>(flow)->share->flows.flows();
-    // A node that says of its flows that they have ended shortens their lives, not the NAT's.
+    // A node that reports its flows as ended shortens their lives, not the NAT's.
     const bool has_lived = flow.expires_at - flow.last_packet_at >= flow::timeout::kUdpUnanswered;
     return flow.tuple.protocol == packet::Protocol::Udp && flow.tuple.remote_port != kDnsPort &&
            has_lived && (limit == 0 || flows <= limit / kFewFlowsDivisor);
 }
 
-// One that has begun again keeps what the kernel knows.
+// A flow that has started again keeps its kernel state.
 void Relay::tell_gone() {
     auto tuples = gone_.take(
         [this](const packet::FiveTuple& tuple) { return flows_.find(tuple) != nullptr; });
@@ -80,7 +79,8 @@ void Relay::on_flows_forgotten() {
 void Relay::drop_idle_shares() {
     std::erase_if(shares_, [](const auto& entry) {
         const UserShare& share = entry.second;
-        // One whose quota is used up would begin with none used, until its records are read.
+        // Without it a user with a used-up quota would start with nothing used, until its records
+        // are read.
         const bool acts = share.meter != nullptr &&
                           (share.meter->is_stopped() || share.meter->throttled_bits_per_s() != 0);
         return share.sessions == 0 && share.gone.flows == 0 && !acts;
@@ -126,8 +126,8 @@ bool Relay::may_answer(NodeSession& node, TimePoint now) {
     return share.answers++ < kMaxRefusalsPerSecond;
 }
 
-// It goes in a flow of its own, one a session and IP version, which counts for no limit and is
-// charged to nobody.
+// Uses a flow of its own, one per session and IP version, which counts for no limit and is charged
+// to nobody.
 void Relay::send_answer(NodeSession& node, base::ByteView answer, TimePoint now) {
     packet::PacketPtr reply = answer.empty() ? nullptr : pool_.take(answer.size());
     if (reply == nullptr) {

@@ -1,4 +1,4 @@
-// Sessions of the relay: how they begin, take new keys and end.
+// Sessions of the relay: start, new keys and end.
 #include "common/dataplane/epoch_install.hpp"
 #include "snapt/relay.hpp"
 
@@ -82,8 +82,8 @@ bool Relay::is_silent(const NodeSession& node) const {
     return loop_.now() - node.heard_at() > kSilentKeepalives * settings_.keepalive;
 }
 
-// A network may end TCP and let UDP pass. What arrives in the first moments after the end of the
-// link may have been on its way before the node ended.
+// A network may end TCP and let UDP pass. Datagrams right after the end of the link may have left
+// before the node ended.
 bool Relay::is_here(const NodeSession& node) const {
     if (node.has_link) {
         const bool was_asked = node.asked_at > node.heard_at();
@@ -116,8 +116,8 @@ void Relay::close_silent(const std::function<bool(const NodeSession&)>& may_give
     }
 }
 
-// Nodes that were killed, or have lost their state, do not keep their user out. None gives way
-// where that makes no place, as after a limit was lowered.
+// Killed nodes, or nodes that lost their state, must not keep their user out. No session is
+// displaced where that makes no room, as after a limit was lowered.
 void Relay::make_place(std::string_view user) {
     const auto is_own = [&](const NodeSession& node) {
         return node.grant.user == user && !is_here(node);
@@ -151,7 +151,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         node->handshake_at = loop_.now();
         return Reservation{node->wire_id, grant.continuation->epoch + 1, true};
     }
-    // The node began anew: what it had before is over.
+    // The node has restarted: its previous session is over.
     std::optional<control::SessionId> replaced;
     for (size_t i = sessions_.size(); i-- > 0;) {
         if (sessions_[i]->grant.user == grant.user && sessions_[i]->grant.node == grant.node) {
@@ -321,7 +321,7 @@ void Relay::close_stream(uint16_t wire_id) {
         node->has_link = false;
         node->link_lost_at = loop_.now();
         node->lane.stream.reset();
-        node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
+        node->session.paths().set_room(wire::kTcpPath, 0);  // the node returns in some way
     }
 }
 
@@ -391,13 +391,13 @@ void Relay::look_at_rates(TimePoint now) {
     rates_.look(up_bytes, down_bytes, now);
 }
 
-// Whole steps, or with `is_last` all that there is; its slots are given back then.
+// Whole steps, or with `is_last` everything; its slots are then released.
 void Relay::count_tunnel(NodeSession& node, bool is_last) {
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         const size_t index = base::index_of(traffic_class);
         const auto& now = node.session.counters().overhead[index];
         auto& [slot, counted] = node.tunnel[index];
-        // Bytes that were counted may be a packet's, as it turns out later.
+        // Counted bytes may later turn out to belong to a packet.
         const uint64_t up = now.received - std::min(now.received, counted.received);
         const uint64_t down = now.sent - std::min(now.sent, counted.sent);
         if (up + down >= (is_last ? 1 : kOverheadStep)) {

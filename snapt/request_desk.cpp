@@ -1,6 +1,7 @@
 #include "snapt/request_desk.hpp"
 
 #include "common/daemon/startup.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/top.hpp"
@@ -25,23 +26,24 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
     } else if (command == "top") {
         reply.finish(top_json(sources_.relay, request, sources_.loop.now()) + "\n");
     } else {
-        reply.finish(sources_.answer(command) + "\n");
+        reply.finish(sources_.answer(command, dataplane::page_of(request)) + "\n");
     }
 }
 
-// A session goes before a user that has its id for a name.
+// A session id takes precedence over a user of that name.
 std::string RequestDesk::disconnect(const report::JsonValue& request) {
     const std::string who = request.text("who");
-    size_t ended = sources_.admission.disconnect_session(who);
-    if (ended == 0) {
+    Admission::Ended ended = sources_.admission.disconnect_session(who);
+    if (!ended.is_any()) {
         ended = sources_.admission.disconnect_user(who);
     }
-    if (ended == 0) {
+    if (!ended.is_any()) {
         return report::error_json("\"" + who + "\" has no session, and is none");
     }
     report::JsonWriter json;
     json.begin_object().field("who", who);
-    json.field("sessions_ended", static_cast<uint64_t>(ended)).end_object();
+    json.field("sessions_ended", static_cast<uint64_t>(ended.sessions));
+    json.field("logins_ended", static_cast<uint64_t>(ended.logins)).end_object();
     return json.take();
 }
 

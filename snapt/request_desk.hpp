@@ -1,5 +1,5 @@
-// RequestDesk: answers requests of the command socket. Data loop only: what waits for the disk runs
-// on the helper thread, or on the ledger's.
+// RequestDesk: answers requests on the command socket. Data loop only; requests that need the disk
+// run on the helper thread, or on the ledger's.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -19,7 +19,7 @@
 
 namespace continuo::snapt {
 
-// All must outlive what is posted to `loop` and `worker`.
+// All must outlive functions posted to `loop` and `worker`.
 struct RequestSources {
     io::EventLoop& loop;
     io::WorkerThread& worker;
@@ -31,7 +31,7 @@ struct RequestSources {
     EventLog& events;
     base::Random& random;
     // The JSON of all other commands (snapt/commands.hpp).
-    std::function<std::string(std::string_view command)> answer;
+    std::function<std::string(std::string_view command, size_t after)> answer;
 };
 
 class RequestDesk {
@@ -40,8 +40,8 @@ class RequestDesk {
 
     // Answers one line, at once or later.
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
-    // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n}, or an error where
-    // nobody is meant.
+    // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n,"logins_ended":n},
+    // or an error where nobody is meant.
     std::string disconnect(const report::JsonValue& request);
 
   private:

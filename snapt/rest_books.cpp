@@ -30,7 +30,7 @@ namespace {
 constexpr unsigned kUnprocessable = 422;
 constexpr report::JsonLimits kBodyLimits = {65'536, 64, 4};
 
-// SQLite asks while this lives.
+// SQLite calls it while this lives.
 class TimeLimit {
   public:
     TimeLimit(Database& database, std::chrono::seconds most, const std::atomic<bool>& is_ending)
@@ -56,7 +56,7 @@ void write_account(JsonWriter& json, const Balance& balance) {
     json.field("balance_ud", balance.balance_ud).field("entries", balance.entries).end_object();
 }
 
-// The account that is the user's now.
+// The current account of the user.
 Result<int64_t> account_of(Database& database, const Call& call) {
     if (call.is_self()) {
         return call.caller.account_id;
@@ -111,7 +111,7 @@ std::string place_text(const flow::UsageRecord& record) {
     return record.snapt_id + "/" + std::to_string(record.epoch) + "/" + std::to_string(record.seq);
 }
 
-// The body of a request as an object; nothing when it is none.
+// The body of a request as an object; nothing when it is not one.
 std::optional<JsonValue> body_of(const Call& call) {
     auto body = JsonValue::parse(call.body, kBodyLimits);
     return body && body->is_object() ? std::optional(std::move(*body)) : std::nullopt;
@@ -343,7 +343,7 @@ Outcome RestBooks::set_quota_of(const Call& call, int64_t now_us) {
     return now ? Outcome{200, std::move(*now)} : outcome_of(now.error());
 }
 
-// The actor is the token: what it books can be told from what others do.
+// The actor is the token: its bookings can be told from others.
 Outcome RestBooks::book_for(const Call& call, int64_t now_us) {
     const auto body = body_of(call);
     const bool is_topup = call.operation == Operation::Topup;

@@ -14,14 +14,14 @@
 
 namespace continuo::snapt {
 
-// After that an answer is given up: those of users for themselves, and of others.
+// Limits of the time for an answer: to users about themselves, and to others.
 inline constexpr std::chrono::seconds kSelfBooksTime{2};
 inline constexpr std::chrono::seconds kBooksTime{20};
-// Records of an answer, and unless it says how many.
+// Default number of records in an answer.
 inline constexpr size_t kMaxRestRecords = 10'000;
 inline constexpr size_t kRestRecords = 1'000;
 
-// An error of the database as an answer. What only the log is to know is put there.
+// A database error as an answer. Details for the log only go there.
 rest::Outcome outcome_of(const base::Error& error);
 
 // Parameters of usage and records. Nothing, with the reason in `failure`, when one is wrong.
@@ -31,11 +31,11 @@ class RestBooks {
   public:
     explicit RestBooks(std::string ledger_path) : path_(std::move(ledger_path)) {}
 
-    // Whether the account of a token of scope Self still is its user's.
+    // Whether the account of a token of scope Self is still its user's.
     base::Result<bool> is_there(const rest::Token& token);
     // Records, Accounts, Balance, Statement, Quota, SetQuota, Topup, Adjust.
     rest::Outcome answer(const rest::Call& call, int64_t now_us);
-    // Any thread: what is being answered is given up, as all that follows.
+    // Any thread: aborts the current answer, and all later ones.
     void end() { is_ending_ = true; }
 
   private:

@@ -1,6 +1,7 @@
 #include "snapt/rest_service.hpp"
 
 #include "common/base/log.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/worker_thread.hpp"
@@ -12,6 +13,7 @@
 #include "snapt/rest_books.hpp"
 #include "snapt/usage_json.hpp"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -40,10 +42,18 @@ std::string_view command_of(Operation operation) {
     }
 }
 
+// Of flows, one page. Nothing when the parameter is wrong.
+std::optional<size_t> page_of(const Call& call) {
+    if (call.operation != Operation::Flows) {
+        return 0;
+    }
+    return config::parse_unsigned(call.target.value("after").value_or("0"), SIZE_MAX);
+}
+
 }  // namespace
 
 struct RestService::Inner final : rest::Backend {
-    // An answer of the data loop, and who waits for the next one.
+    // An answer of the data loop, and the requests that wait for the next one.
     struct Live {
         std::string json;
         base::TimePoint at{};
@@ -55,9 +65,12 @@ struct RestService::Inner final : rest::Backend {
 
     void run(Call call, Done done) override;
     void dispatch(const Call& call, const Done& done);
-    void ask_live(std::string_view command, std::function<void()> then);
+    void ask_live(const Call& call, const Done& done);
     void on_live(const std::string& command, const std::string& json);
     void answer_live(const Call& call, const Done& done);
+    // Pages of flows behind the first.
+    void ask_page(size_t after, const Done& done);
+    void ask_next_page();
     void answer_usage(const Call& call, const Done& done);
     void answer_books(const Call& call, const Done& done);
     void end_session(const Call& call, const Done& done);
@@ -78,6 +91,9 @@ struct RestService::Inner final : rest::Backend {
     std::map<std::string, std::string> sessions_of;  // JSON arrays, by user
     std::map<std::string, size_t> jobs;              // by token
     std::vector<std::string> addresses;
+    std::deque<std::pair<size_t, Done>> pages;  // that wait
+    bool is_page_asked = false;
+    io::DeadlineTimer page_timer{thread.loop(), [this] { ask_next_page(); }};
 };
 
 std::optional<rest::Backend::Done> RestService::Inner::counted(const std::string& token,
@@ -134,7 +150,7 @@ void RestService::Inner::dispatch(const Call& call, const Done& done) {
     case Operation::Flows:
     case Operation::Sinks:
     case Operation::Metrics:
-        ask_live(command_of(call.operation), [this, call, done] { answer_live(call, done); });
+        ask_live(call, done);
         break;
     case Operation::Usage:
         answer_usage(call, done);
@@ -156,24 +172,62 @@ std::string RestService::Inner::me(const Call& call) const {
     return json.take();
 }
 
-void RestService::Inner::ask_live(std::string_view command, std::function<void()> then) {
-    const std::string key(command);
+void RestService::Inner::ask_live(const Call& call, const Done& done) {
+    const auto after = page_of(call);
+    if (!after || *after > 0) {
+        after ? ask_page(*after, done) : done(rest::problem(400, "after: expected a number"));
+        return;
+    }
+    const std::string key(command_of(call.operation));
     Live& known = live[key];
     const base::TimePoint now = thread.loop().now();
     if (known.is_known && now - known.at < kLiveAge) {
-        then();
+        answer_live(call, done);
         return;
     }
-    known.waiting.push_back(std::move(then));
+    known.waiting.emplace_back([this, call, done] { answer_live(call, done); });
     if (known.waiting.size() > 1) {
-        return;  // it is asked already
+        return;  // it has been asked already
     }
     const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key] {
         static_cast<void>(
-            gate.tell([key, json = answer(key)](Inner& inner) { inner.on_live(key, json); }));
+            gate.tell([key, json = answer(key, 0)](Inner& inner) { inner.on_live(key, json); }));
     });
     if (!posted) {
         on_live(key, "");
+    }
+}
+
+void RestService::Inner::ask_page(size_t after, const Done& done) {
+    if (pages.size() >= kMaxWaitingPages) {
+        done(rest::problem(503, kBusy));
+        return;
+    }
+    pages.emplace_back(after, done);
+    if (page_timer.deadline() == base::kNever) {
+        ask_next_page();
+    }
+}
+
+void RestService::Inner::ask_next_page() {
+    if (is_page_asked || pages.empty()) {
+        return;
+    }
+    const auto [after, done] = std::move(pages.front());
+    pages.pop_front();
+    is_page_asked = true;
+    const bool posted =
+        sources.data_loop.post([gate = gate, answer = sources.answer, after = after, done = done] {
+            static_cast<void>(gate.tell([done, json = answer("flows", after)](Inner& inner) {
+                inner.is_page_asked = false;
+                inner.page_timer.set(inner.thread.loop().refresh_now() + kPagePause);
+                done({200, rest::with_large_as_text(json)});
+            }));
+        });
+    if (!posted) {
+        is_page_asked = false;
+        page_timer.set(thread.loop().now() + kPagePause);
+        done(rest::problem(503, kBusy));
     }
 }
 
@@ -233,7 +287,7 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
         done(rest::problem(400, failure));
         return;
     }
-    // A token of scope read tells nobody what anybody pays.
+    // A token of scope read reveals no prices.
     const bool has_money = call.caller.scope != Scope::Read;
     const bool is_asked = sources.accountant.usage(
         *query, daemon::utc_us(), [gate = gate, done, has_money](Result<UsageReport> usage) {

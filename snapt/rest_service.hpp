@@ -1,6 +1,6 @@
-// RestService: the REST interface and the web page, on a thread of its own. What it tells of live
-// sessions comes from the data loop, once a second at most however many ask; usage from
-// UsageDesk; the rest from the ledger's database, on a helper thread.
+// RestService: the REST interface and the web page, on its own thread. Data of live sessions comes
+// from the data loop, at most once a second however many ask; usage from UsageDesk; the rest from
+// the ledger's database, on a helper thread.
 #pragma once
 
 #include "common/io/event_loop.hpp"
@@ -14,10 +14,14 @@
 
 namespace continuo::snapt {
 
-// It stands back behind what carries data. A choice, not measured.
+// Its priority is below that of data. A choice, not measured.
 inline constexpr int kRestNiceness = 10;
-// Answers of the data loop are told again for so long.
+// How long an answer of the data loop is reused.
 inline constexpr base::Duration kLiveAge = base::seconds(1);
+// Pages of flows behind the first are asked of it one at a time, so far apart, and not kept; more
+// that wait are refused. Choices: a page takes about 2 ms of the data loop.
+inline constexpr base::Duration kPagePause = base::milliseconds(20);
+inline constexpr size_t kMaxWaitingPages = 32;
 // Questions to the database that wait, of all; and of one token together with those for usage.
 inline constexpr size_t kMaxRestJobs = 64;
 inline constexpr size_t kMaxTokenJobs = 4;
@@ -32,8 +36,8 @@ struct RestOptions {
 struct RestSources {
     io::EventLoop& data_loop;
     Accountant& accountant;
-    // On the data loop: the JSON of `status`, `sessions` or `flows`.
-    std::function<std::string(std::string_view command)> answer;
+    // On the data loop: the JSON of `status`, `sessions` or a page of `flows`.
+    std::function<std::string(std::string_view command, size_t after)> answer;
     // On the data loop: ends the session of that id (hex). False: there is none.
     std::function<bool(const std::string& session_id)> end_session;
 };
@@ -45,12 +49,12 @@ class RestService {
     RestService& operator=(const RestService&) = delete;
     ~RestService();
 
-    // Nothing is started without an address. Errors: System; `failure` begins the sentence.
+    // Starts nothing without an address. Errors: System; `failure` begins the sentence.
     base::Result<void> start(const RestOptions& options, std::string& failure);
-    // As bound.
+    // The bound addresses.
     const std::vector<std::string>& addresses() const;
-    // Closes everything and ends the threads. Answers that still come are dropped until this
-    // object's end, which is after that of the accountant.
+    // Closes everything and ends the threads. Later answers are dropped until this object is
+    // destroyed, which must be after the accountant.
     void stop();
 
   private:

@@ -1,5 +1,5 @@
-// SelfService: a service of the SNAPT's own host that nodes may use, as `relay.allow_self` of
-// snapt.toml names it. Pure.
+// SelfService: a service of the SNAPT's own host that nodes may use, from `relay.allow_self` of
+// snapt.toml. Pure.
 #pragma once
 
 #include "common/config/section.hpp"
@@ -20,7 +20,7 @@ struct SelfService {
     enum class Kind : uint8_t { Tcp, Udp, Ping };
 
     Kind kind = Kind::Tcp;
-    config::PortRange ports;  // not of Ping
+    config::PortRange ports;  // not for Ping
 
     // "tcp/22", "udp/5000-5010" or "ping", which is the echo of ICMP and ICMPv6.
     static std::optional<SelfService> parse(std::string_view text);
@@ -28,10 +28,10 @@ struct SelfService {
     bool operator==(const SelfService&) const = default;
 };
 
-// The list of key "allow_self". Mistakes go to the section's sink.
+// The list of key "allow_self". Errors go to the section's sink.
 std::vector<SelfService> read_self_services(config::Section& section);
 
-// Rules of nftables, a line each, that accept packets to these services.
+// nftables rules, one per line, that accept packets to these services.
 std::string self_service_rules(const std::vector<SelfService>& services);
 
 }  // namespace continuo::snapt

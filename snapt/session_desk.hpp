@@ -1,5 +1,5 @@
-// SessionDesk: the LinkDesk of a link that was let in. Names go to the ledger, questions about
-// usage too, and neither passes the data loop. docs/PROTOCOL.md section 4.3.
+// SessionDesk: the LinkDesk of an accepted link. Names and questions about usage go to the ledger
+// without passing the data loop. docs/PROTOCOL.md section 4.3.
 #pragma once
 
 #include "snapt/accounting/accountant.hpp"
@@ -21,7 +21,7 @@ class SessionDesk final : public LinkDesk, public std::enable_shared_from_this<S
         std::shared_ptr<AppNames> names;
         std::shared_ptr<std::atomic<uint64_t>> pauses;
     };
-    // All must outlive what is posted to `loop`, by which answers go.
+    // All must outlive functions posted to `loop`, which carries the answers.
     SessionDesk(io::EventLoop& loop, Accountant& accountant, ControlServer& server, Session session)
         : loop_(loop), accountant_(accountant), server_(server), session_(std::move(session)) {}
 

@@ -220,7 +220,7 @@ void read_session(Section& root, SessionConfig& session) {
     section.finish();
 }
 
-// Keys that have one value in this version: another would say what does not happen.
+// Keys with a single supported value in this version: any other would have no effect.
 void read_decided(Section& section) {
     if (!section.boolean("enabled", true)) {
         section.error("enabled", "\"enabled\" is false", "true: usage is always counted");
@@ -265,7 +265,7 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
     section.finish();
 }
 
-// What is expected, when it is another text.
+// The expected form, when the text does not match it.
 std::optional<std::string_view> check_rest_listen(std::string_view text) {
     constexpr size_t kMaxPath = 107;  // sockaddr_un
     const auto endpoint = text.starts_with('/') ? std::nullopt : parse_listen(text);

@@ -1,4 +1,4 @@
-// snapt.toml: what it holds, its parser, and its text as `snapt init` writes it. Pure: the caller
+// snapt.toml: its contents, its parser, and its text as `snapt init` writes it. Pure: the caller
 // reads files.
 #pragma once
 
@@ -61,7 +61,7 @@ struct SnaptLimits {  // 0: none
     bool operator==(const SnaptLimits&) const = default;
 };
 
-struct SessionConfig {  // pushed to nodes
+struct SessionConfig {  // sent to nodes
     base::Duration rekey = base::seconds(3600);
     uint64_t rekey_datagrams = 4'294'967'296;
     base::Duration keepalive = base::seconds(25);
@@ -75,7 +75,7 @@ enum class Granularity : uint8_t { Flow, Aggregate };
 struct AccountingConfig {
     uint32_t interval_s = 60;  // divides 900
     uint32_t checkpoint_s = 5;
-    Granularity granularity = Granularity::Flow;  // Aggregate: a record a session and class
+    Granularity granularity = Granularity::Flow;  // Aggregate: one record per session and class
     Destinations destinations = Destinations::None;
     uint32_t retention_days = 400;
     uint32_t live_slots = 131'072;
@@ -99,7 +99,7 @@ inline constexpr size_t kMaxOtherSnapts = 63;
 struct SnaptConfig {
     std::string name;
     std::string realm = "continuo";
-    // Nodes seal their identity with it; none: they send it in clear.
+    // Nodes encrypt their identity with it; none: they send it in clear.
     std::optional<config::Key> identity_key;
     std::vector<base::Endpoint> listen;
     std::vector<config::HostPort> public_addresses;  // `public`
@@ -119,7 +119,7 @@ struct SnaptConfig {
     bool operator==(const SnaptConfig&) const = default;
 };
 
-// All defaults, where a default exists: listening on every address, the leases of the sample.
+// All defaults, where one exists: listening on every address, the leases of the sample.
 SnaptConfig default_snapt_config();
 
 struct ParsedSnaptConfig {

@@ -4,6 +4,7 @@
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
@@ -23,7 +24,7 @@ using report::Table;
 
 namespace {
 
-// The account that --account names, else the user's that is there, else the only removed one.
+// The account of --account, otherwise the current user's, otherwise the only removed one.
 std::optional<int64_t>
 account_of_statement(Database& database, const ParsedCommand& command, CommandOutput& failure) {
     const std::string& user = command.arguments.front();
@@ -119,26 +120,6 @@ std::string bookings_text(const AccountStatement& statement, bool is_terminal, s
     return table.render(is_terminal, columns);
 }
 
-std::string csv_field(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) {
-        return text;
-    }
-    std::string field = "\"";
-    for (const char c : text) {
-        field += c == '"' ? "\"\"" : std::string(1, c);
-    }
-    return field + "\"";
-}
-
-// A line of the columns in kCsvHead.
-std::string csv_line(const std::vector<std::string>& fields) {
-    std::string line;
-    for (const std::string& field : fields) {
-        line += (line.empty() ? "" : ",") + csv_field(field);
-    }
-    return line + "\r\n";
-}
-
 std::string
 csv_usage(const std::string& what, const std::string& traffic_class, const ChargeSums& sums) {
     std::vector<std::string> fields = {what, traffic_class};
@@ -147,11 +128,12 @@ csv_usage(const std::string& what, const std::string& traffic_class, const Charg
         fields.push_back(std::to_string(value));
     }
     fields.insert(fields.end(), {"", "", ""});
-    return csv_line(fields);
+    return report::csv_line(fields);
 }
 
 std::string csv_sum(const std::string& what, int64_t amount_ud) {
-    return csv_line({what, "", "", "", "", "", "", "", "", std::to_string(amount_ud), "", "", ""});
+    return report::csv_line(
+        {what, "", "", "", "", "", "", "", "", std::to_string(amount_ud), "", "", ""});
 }
 
 }  // namespace
@@ -213,9 +195,10 @@ std::string statement_csv(const AccountStatement& statement) {
     text += csv_usage("usage booked late", "", statement.late);
     text += csv_sum("usage rated again", statement.rerated_ud);
     for (const MoneyEntry& entry : statement.bookings) {
-        text += csv_line({std::string(booking_name(entry.kind)), "", "", "", "", "", "", "", "",
-                          std::to_string(entry.amount_ud),
-                          report::format_utc(entry.at_us / kUsPerSecond), entry.ref, entry.note});
+        text += report::csv_line({std::string(booking_name(entry.kind)), "", "", "", "", "", "", "",
+                                  "", std::to_string(entry.amount_ud),
+                                  report::format_utc(entry.at_us / kUsPerSecond), entry.ref,
+                                  entry.note});
     }
     if (statement.further_bookings > 0) {
         text += csv_sum(std::to_string(statement.further_bookings) + " further ones",

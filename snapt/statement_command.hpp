@@ -17,10 +17,10 @@ report::CommandOutput statement_command(const report::ParsedCommand& command,
 // Name of a booking in a line: "payment", "correction", …
 std::string_view booking_name(EntryKind kind);
 std::string class_name(int64_t cls);
-// One HTML document without anything from elsewhere, for screen and paper.
+// A self-contained HTML document, for screen and paper.
 std::string statement_page(const AccountStatement& statement);
 std::string statement_json(const AccountStatement& statement);
-// RFC 4180: a line for each row with the columns of its header; amounts in micro-denarii.
+// RFC 4180: one line per row with the columns of its header; amounts in micro-denarii.
 std::string statement_csv(const AccountStatement& statement);
 
 }  // namespace continuo::snapt

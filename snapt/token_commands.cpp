@@ -27,7 +27,7 @@ std::string tokens_path(const ParsedCommand& command) {
     return command.value_or("--state", kDefaultState) + "/" + rest::kTokenFileName;
 }
 
-// Where the page is: as --url says, else where the configuration has the first loopback address.
+// The page's address: from --url, otherwise the first loopback address in the configuration.
 std::optional<std::string> page_url(const ParsedCommand& command) {
     if (auto url = command.value("--url")) {
         while (url->ends_with('/')) {
@@ -49,7 +49,7 @@ std::optional<std::string> page_url(const ParsedCommand& command) {
     return std::nullopt;
 }
 
-// The token that the command asks for; nothing, with the answer in `failure`, when it is wrong.
+// The token that the command defines; nothing, with the answer in `failure`, when it is wrong.
 std::optional<Token> token_from(const ParsedCommand& command, CommandOutput& failure) {
     Token token;
     token.name = command.arguments.front();
@@ -123,7 +123,7 @@ CommandOutput add_command(const ParsedCommand& command) {
     return {"token: " + *secret + "\n" +
                 (link ? "page:  " + *link + "\n"
                       : "page:  none yet: set rest.listen in the configuration, or give --url\n") +
-                "It is shown this once. Whoever has it may use it.\n",
+                "It is shown only now. Anybody who has it can use it.\n",
             "", report::kExitGood};
 }
 
@@ -181,9 +181,9 @@ std::vector<report::CommandSpec> token_commands(const report::OptionSpec& config
               {"--url", "URL", OptionValue::Required, false, {}, "where the page is, for the link"},
               config,
               state},
-             "let somebody use REST and the web page; prints the token"},
+             "give access to REST and the web page; prints the token"},
             daemon::shown_as_table({"token list", "", 0, 0, {state}, "tokens and their scopes"}),
-            {"token remove", "NAME", 1, 1, {state}, "take a token away, at once"}};
+            {"token remove", "NAME", 1, 1, {state}, "remove a token, at once"}};
 }
 
 bool is_token_command(std::string_view name) {

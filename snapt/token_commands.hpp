@@ -1,5 +1,5 @@
 // `snapt token add`, `list` and `remove`: who may use the REST interface and the web page. They
-// work on the file of tokens, which a daemon that runs reads again.
+// work on the file of tokens, which a running daemon reads again.
 #pragma once
 
 #include "common/report/daemon_client.hpp"

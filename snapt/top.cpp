@@ -77,7 +77,7 @@ std::vector<TopRow> rows_of(const Relay& relay, Grouping grouping, base::TimePoi
             const std::string_view name =
                 grouping.by_class ? base::token(traffic_class) : std::string_view();
             const bool is_idle = row.up_bytes == 0 && row.down_bytes == 0;
-            // A class that a user has not used has no row.
+            // A class that the user has not used has no row.
             if (grouping.by_user && grouping.by_class && is_idle) {
                 continue;
             }

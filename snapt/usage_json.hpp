@@ -1,5 +1,4 @@
-// Usage as the commands and the nodes get it: JSON of `usage`, and its query from a
-// request.
+// Usage for the commands and the nodes: the JSON of `usage`, and its query from a request.
 #pragma once
 
 #include "common/report/json_value.hpp"

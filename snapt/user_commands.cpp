@@ -22,7 +22,7 @@ std::string line(std::string text, std::string_view comment = {}) {
     return config::commented_line(std::move(text), comment, kCommentColumn);
 }
 
-// The text is that of UserStore.
+// Uses the text of UserStore.
 constexpr std::string_view kNoSuchKey = "no such key";
 
 std::optional<std::string> if_any(const std::string& text) {
@@ -52,7 +52,7 @@ UserResult refused(std::string reason) {
     return result;
 }
 
-// The key is shown all the same: nothing else ever shows it.
+// The key is shown all the same: it is never shown again.
 std::optional<std::string> warning_of(const Credential& credential, const UserRequest& request) {
     return credential.unread ? std::optional("the key is stored, but lets nobody in until `snapt "
                                              "reload` can read it: " +
@@ -126,7 +126,7 @@ UserResult list_users(UserStore& users, int64_t now_us) {
     return result;
 }
 
-// The disk may have taken the change before it failed: sessions whose key lets nobody in now end.
+// The disk may have stored the change before the failure: sessions with invalid keys end.
 UserResult failed(const base::Error& error, const UserRequest& request, UserResult::Ends ends) {
     UserResult result = refused(describe(error, request));
     const bool ends_nothing =
@@ -148,7 +148,7 @@ done(const base::Result<void>& outcome, const UserRequest& request, UserResult::
     return result;
 }
 
-// Makes a key, for the actions Add and Rotate.
+// Creates a key, for the actions Add and Rotate.
 UserResult make_key(UserStore& users,
                     const SnaptConfig& config,
                     const UserRequest& request,

@@ -20,13 +20,13 @@ std::string_view to_string(UserAction action);
 
 struct UserRequest {
     UserAction action = UserAction::List;
-    std::string name;            // of all but List
+    std::string name;            // for all actions except List
     std::optional<Quota> quota;  // of Add
-    std::string device;          // of all but List and Remove; empty: none is named
-    std::string key_id;          // which key, else (Add, Rotate) the id of `key`
+    std::string device;          // for all except List and Remove; empty: none
+    std::string key_id;          // selects a key, or (Add, Rotate) the id of `key`
     std::optional<UserKey> key;  // of Add, Rotate: the key at another SNAPT; else a fresh one
     std::string realm;           // of `key`; empty: not known
-    base::Duration overlap{};    // of Rotate: how long the keys before are valid still
+    base::Duration overlap{};    // of Rotate: how long earlier keys stay valid
 };
 
 // Longest overlap of `rotate`: a year. A choice, not measured.
@@ -35,8 +35,8 @@ inline constexpr base::Duration kMaxOverlap = base::seconds(366 * 86'400);
 // "50GiB/month" or "1GiB/day".
 std::optional<Quota> parse_user_quota(std::string_view text);
 
-// {"command":"user","action":"add","name":"alice","quota":"50GiB/month"|null}, and what else is
-// given of "device", "key_id", "key", "realm" and "overlap_s".
+// {"command":"user","action":"add","name":"alice","quota":"50GiB/month"|null}, and the given ones
+// of "device", "key_id", "key", "realm" and "overlap_s".
 std::string user_request_json(const UserRequest& request, const std::optional<std::string>& quota);
 // Nothing, with the reason in `failure`, when the request is wrong.
 std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
@@ -45,8 +45,8 @@ std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
 // The result of a command, or why it failed.
 struct UserResult {
     std::string json;   // the answer; {"error":…} when it failed
-    std::string error;  // empty when it was done
-    // Sessions to be closed: none, those whose key is not valid any more, all of the user.
+    std::string error;  // empty on success
+    // Sessions to close: none, those whose key is not valid any more, all of the user.
     enum class Ends : uint8_t { Nothing, Revoked, User };
     Ends ends = Ends::Nothing;
 };

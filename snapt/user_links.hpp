@@ -1,4 +1,4 @@
-// UserLinks: how many control links each user has. Any thread.
+// UserLinks: the number of control links of each user. Any thread.
 #pragma once
 
 #include <atomic>
@@ -10,18 +10,18 @@
 
 namespace continuo::snapt {
 
-// Limit for a user that may have any number of sessions. A choice, not measured.
+// Limit for a user without a limit of sessions. A choice, not measured.
 inline constexpr size_t kManyLinks = 16384;
 
-// With so many sessions of a user allowed; 0: any number. Each node has one link, a second one
-// while it moves, and some break off unnoticed.
+// Limit for `sessions` sessions of a user; 0: no limit. Each node has one link, a second one while
+// it moves, and some break unnoticed.
 constexpr size_t max_links_of_user(size_t user_sessions) {
     return user_sessions == 0 ? kManyLinks : 2 * user_sessions + 8;
 }
 
 class UserLinks {
   public:
-    // A link's place among those of its user, for as long as it lives.
+    // A link's place among those of its user, for its lifetime.
     class Place {
       public:
         Place(UserLinks& links, std::string user) : links_(links), user_(std::move(user)) {}
@@ -34,10 +34,10 @@ class UserLinks {
         std::string user_;
     };
 
-    // Holds for links that come from now on.
+    // Applies to new links.
     void set_user_sessions(size_t user_sessions) { user_sessions_ = user_sessions; }
     size_t user_sessions() const { return user_sessions_; }
-    // Null: the user has as many as it may have.
+    // Null: the user is at its limit.
     std::unique_ptr<Place> take(const std::string& user) {
         const size_t most = max_links_of_user(user_sessions_);
         const std::scoped_lock lock(mutex_);

@@ -1,5 +1,5 @@
-// written_print: what a table of nftables looks like that was just written, though others may
-// change or remove it at any time. Pure.
+// written_print: a fingerprint of an nftables table just after writing it, though others may change
+// or remove it at any time. Pure.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -9,21 +9,21 @@
 
 namespace continuo::snapt {
 
-// A table is written so often at most until nobody else changes nftables meanwhile. A choice, not
-// measured: with 20 changes of others a second one attempt in five is disturbed.
+// Most attempts to write a table without a concurrent change of nftables. A choice, not measured:
+// with 20 changes of others a second, one attempt in five is disturbed.
 inline constexpr unsigned kMaxWrites = 4;
 
 struct TableAccess {
-    // Generation of all of nftables; rises by one with each change of anybody.
+    // Generation of the whole nftables ruleset; rises by one with each change.
     std::function<base::Result<uint32_t>()> generation;
-    // Changes made: 0 where the table was there, else 1.
+    // Changes made: 0 if the table existed, else 1.
     std::function<base::Result<uint32_t>()> write;
     // 0: there is no table.
     std::function<base::Result<uint64_t>()> print;
 };
 
-// Writes, and gives the print of what was written; 0 where others disturbed each attempt, or the
-// table is not there: then nobody knows, and it is to be written again later.
+// Writes the table and returns its print; 0 when others disturbed each attempt, or the table is
+// gone: its state is unknown, and it must be written again later.
 inline base::Result<uint64_t> written_print(const TableAccess& table,
                                             unsigned max_writes = kMaxWrites) {
     for (unsigned i = 0; i < max_writes; ++i) {

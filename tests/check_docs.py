@@ -199,6 +199,8 @@ def constants_of_code():
     for path in sorted(path for folder in CODE_FOLDERS for path in (ROOT / folder).rglob("*.[ch]pp")):
         for name, value in re.findall(r"\bconstexpr\b[^=;\n]*?\b(k[A-Z]\w*) = ([^;\n]*);", path.read_text()):
             constants.setdefault(name, []).append((path.name, value))
+        for unit, name, value in re.findall(r"\bconstexpr std::chrono::(\w+) (k[A-Z]\w*)\{(\d+)\};", path.read_text()):
+            constants.setdefault(name, []).append((path.name, f"{unit}({value})"))
     return constants
 
 

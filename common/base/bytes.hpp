@@ -1,6 +1,6 @@
 // Views of bytes and cursors over them: big-endian, bounds-checked, with a sticky error, so that a
-// parser reads all its fields and asks once whether it went well. `varint` is little-endian base
-// 128 (docs/PROTOCOL.md section 3).
+// parser reads all its fields and checks once at the end. `varint` is little-endian base 128
+// (docs/PROTOCOL.md section 3).
 #pragma once
 
 #include "common/base/assert.hpp"
@@ -50,7 +50,7 @@ constexpr size_t varint_bytes(uint64_t value) {
     return value == 0 ? 1 : (static_cast<size_t>(std::bit_width(value)) + 6) / 7;
 }
 
-// Reads from the front of a view that must outlive it. After a failed read every later read gives
+// Reads from the front of a view that must outlive it. After a failed read all later reads return
 // zero.
 class ByteReader {
   public:

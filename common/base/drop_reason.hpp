@@ -17,14 +17,14 @@ enum class DropReason : uint8_t {
     UnknownEpoch,
     Unauthentic,
     Replayed,
-    Repeated,            // as Replayed, and SNAPT had been asked to send again
+    Repeated,            // as Replayed, after SNAPT had been asked to send again
     BadBody,             // authenticated, but does not parse: peer's mistake
     UnknownReference,    // coded against state that is not here
-    BelowFloor,          // late: the sender has abandoned what it refers to
+    BelowFloor,          // late: the sender has abandoned its references
     DuplicateAggregate,  // another copy was delivered
     DecompressFailed,
     DatagramTooLong,  // longer than any path takes
-    InflationLimit,   // more made of its datagrams than the node may
+    InflationLimit,   // the node's datagrams would expand beyond its budget
     // Inner packets.
     NotIp,
     MalformedPacket,
@@ -41,16 +41,16 @@ enum class DropReason : uint8_t {
     ReassemblyLimit,
     PolicyDenied,
     SpoofedSource,
-    Refused,   // to where nodes may not send
-    NodeGone,  // its node has said nothing for long
-    UserRate,  // its user sends faster than its rate
-    UsedUp,    // its user's quota or credit is
+    Refused,   // destination that nodes may not send to
+    NodeGone,  // node not heard for long
+    UserRate,  // user above its rate
+    UsedUp,    // user's quota or credit used up
     // System edge.
     SendFailed,
     TunWriteFailed,
     AmplificationLimit,  // unproven path, three times limit
-    InputFull,           // more from one node than its share of the data loop
-    StrangersFull,       // more from unknown addresses than there is room for
+    InputFull,           // more from a node than its share of the data loop
+    StrangersFull,       // from unknown addresses, above their limit
     Count,
 };
 

@@ -1,6 +1,6 @@
-// MemoryBudget: what buffers that grow and shrink may take together, so that a process stays within
-// its memory however many of them there are. Who is refused goes on without, and says in its header
-// how; here it is counted. Not thread-safe: its holders live on one loop.
+// MemoryBudget: limit of the memory that growing buffers may take together, however many there are.
+// A holder that is refused goes on without the memory, as its header says; refusals are counted
+// here. Not thread-safe: its holders live on one loop.
 #pragma once
 
 #include "common/base/assert.hpp"
@@ -16,7 +16,7 @@ class MemoryBudget {
 
     size_t limit_bytes() const { return limit_bytes_; }
     size_t used_bytes() const { return used_bytes_; }
-    // How often there was not enough left.
+    // Number of refusals.
     uint64_t refusals() const { return refusals_; }
 
   private:
@@ -39,7 +39,7 @@ class MemoryBudget {
     uint64_t refusals_ = 0;
 };
 
-// One holder's share of it. The budget must outlive the share; without one there is no limit.
+// One holder's share. The budget must outlive the share; without a budget there is no limit.
 class MemoryShare {
   public:
     explicit MemoryShare(MemoryBudget* budget) : budget_(budget) {}
@@ -47,7 +47,7 @@ class MemoryShare {
     MemoryShare& operator=(const MemoryShare&) = delete;
     ~MemoryShare() { give_back(bytes_); }
 
-    // False when so much more is not there; then nothing has changed.
+    // False when `bytes` more are not available; nothing has changed then.
     bool take(size_t bytes) {
         if (budget_ != nullptr && !budget_->take(bytes)) {
             return false;

@@ -1,5 +1,5 @@
-// Text from outside (names of processes, users, nodes, SNAPTs) made safe for a terminal and a log:
-// what they would obey, and not show, is written out. For all that is printed or logged.
+// Text from outside (names of processes, users, nodes, SNAPTs) made safe for terminals and logs:
+// characters that these would obey rather than show are escaped. For all printed or logged text.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,22 @@
 
 namespace continuo::base {
 
-// The character at the front of a text that is not empty.
+// The first character of a text, which must not be empty.
 struct FrontCharacter {
     size_t bytes = 1;
     uint32_t code_point = 0;
-    bool is_utf8 = true;  // else one byte that begins no well-formed sequence
-    // Obeyed, not shown: C0, DEL, C1, directions of writing. Bytes that are not UTF-8 count as
-    // such: they may be C1 to a terminal of another character set.
+    bool is_utf8 = true;  // otherwise one byte that starts no well-formed sequence
+    // A character that is obeyed, not shown: C0, DEL, C1, writing direction. Bytes that are not
+    // UTF-8 count too: a terminal of another character set may take them for C1.
     bool is_hidden = false;
 };
 FrontCharacter front_character(std::string_view text);
 
 // The same text with each byte of a hidden character as \xNN.
 std::string printable(std::string_view text);
-// With \uNNNN for each hidden character, as JSON has it, and U+FFFD for what is no UTF-8; those of
-// `kept` stay.
+// Hidden characters become \uNNNN, as in JSON, and invalid UTF-8 U+FFFD; characters in `kept` stay.
 std::string printable_json(std::string_view text, std::string_view kept = {});
-// With `mark` for each hidden character.
+// Each hidden character is replaced by `mark`.
 std::string replace_hidden(std::string_view text, char mark);
 
 }  // namespace continuo::base

@@ -1,5 +1,5 @@
-// Secret: the bytes of a key, which are overwritten when the object dies. Each copy is one. Text
-// that holds a key is wiped by its owner.
+// Secret: the bytes of a key, overwritten when the object is destroyed. Copies do the same. Text
+// that contains a key is wiped by its owner.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace continuo::base {
 
-// Not left out by the compiler, though nobody reads the bytes again.
+// The compiler must not remove this, though nobody reads the bytes again.
 inline void wipe(void* bytes, size_t count) {
     ::explicit_bzero(bytes, count);
 }
@@ -25,7 +25,7 @@ inline void wipe(std::vector<uint8_t>& bytes) {
     wipe(bytes.data(), bytes.size());
 }
 
-// While it lives, and a text that is a local variable of it.
+// Wipes a local text variable at the end of its scope.
 class WipedAtEnd {
   public:
     explicit WipedAtEnd(std::string& text) : text_(text) {}

@@ -1,5 +1,5 @@
-// TokenBucket: a rate with a burst. Who takes more than there is goes into debt and waits until it
-// is paid off, so that what is larger than the burst passes, too. Pure.
+// TokenBucket: a rate with a burst. Taking more than is available causes a debt, and the bucket
+// waits until it is paid off, so that amounts above the burst pass, too. Pure.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -18,7 +18,7 @@ class TokenBucket {
     void set_rate(uint64_t bits_per_s) { bits_per_s_ = bits_per_s; }
     uint64_t bits_per_s() const { return bits_per_s_; }
     bool is_limited() const { return bits_per_s_ != 0; }
-    // From then on something may pass.
+    // The time from which something may pass.
     TimePoint free_at() const { return is_limited() ? free_at_ : TimePoint{}; }
     bool may_pass(TimePoint now) const { return free_at() <= now; }
     void take(uint64_t bytes, TimePoint now) {

@@ -195,7 +195,7 @@ std::string render_class_knobs(const ClassKnobTable& knobs, std::string_view dir
         text += line("hold_ms = " + milliseconds_text(own.hold),
                      comment("longest wait for more packets"));
         text += line("min_bytes = " + std::to_string(own.min_bytes),
-                     comment("hold until so much or hold_ms"));
+                     comment("hold until this size or hold_ms"));
         text += line("max_bytes = " + std::to_string(own.max_bytes),
                      comment("outer datagram; 0: path MTU"));
         text += line("fill = " + fill_text(own), comment("or \"70%\""));

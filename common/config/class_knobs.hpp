@@ -1,5 +1,5 @@
-// The knobs of [class.TOKEN], which both daemons have for what they send (aggregation, outer DSCP,
-// compression; docs/man/cnapt.toml.5).
+// The knobs of [class.TOKEN], which both daemons have for their send direction (aggregation, outer
+// DSCP, compression; docs/man/cnapt.toml.5).
 #pragma once
 
 #include "common/base/path_mode.hpp"
@@ -27,12 +27,12 @@ struct Compression {
 
 struct ClassKnobs {
     base::Duration hold{};                // longest time that a packet waits for others
-    uint32_t min_bytes = 0;               // hold until so much or `hold`
+    uint32_t min_bytes = 0;               // hold until this many bytes, or `hold`
     uint32_t max_bytes = 0;               // outer datagram; 0: path MTU
     std::optional<uint8_t> fill_percent;  // target of an aggregate, of the limit above; none: "mtu"
     uint8_t dscp = 0;                     // of outer datagrams
     Compression compression;
-    base::Duration resequence{};  // received packets of striped flows wait so long, at most
+    base::Duration resequence{};  // longest wait of received packets of striped flows
     base::Striping striping = base::Striping::Packet;
 
     bool operator==(const ClassKnobs&) const = default;

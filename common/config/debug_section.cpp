@@ -7,7 +7,7 @@ namespace {
 constexpr uint64_t kMinCaptureBytes = 65'536;
 constexpr uint64_t kMaxCaptureBytes = uint64_t{1} << 40U;
 
-// The daemon's own folder is nobody's choice.
+// The daemon's own folder must not be chosen.
 std::optional<std::string_view> check_absolute_path(std::string_view text) {
     return text.starts_with('/') && !text.ends_with('/')
                ? std::nullopt

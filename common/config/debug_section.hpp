@@ -1,4 +1,4 @@
-// [debug], which both daemons have: what they record for people who look into the tunnel.
+// [debug], which both daemons have: recordings for people who look into the tunnel.
 #pragma once
 
 #include "common/config/section.hpp"
@@ -15,7 +15,7 @@ struct DebugConfig {
     std::string capture_file;  // empty: none
     uint64_t capture_limit_bytes = kDefaultCaptureBytes;
     std::string capture_keys_file;  // empty: none
-    // In the configuration file, for what turns out only when they are opened.
+    // Position in the configuration file, for errors found only when the files are opened.
     Place capture_file_place;
     Place capture_keys_file_place;
 

@@ -1,6 +1,6 @@
 // Section: a typed, checking reader of one table of a configuration file. Every reader call names a
-// key, so that finish() can tell the unknown ones; whatever is wrong goes to the sink and the
-// fallback is given, so that one run finds all mistakes. Borrows the tree and the sink.
+// key, so that finish() can report unknown ones. Errors go to the sink and the fallback is
+// returned, so that one run finds all mistakes. Borrows the tree and the sink.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -24,7 +24,7 @@ struct Choice {
     T value;
 };
 
-// Says what is wrong with a text beyond its type: nothing when it is good, else what was expected.
+// The fault in a text beyond its type: nothing when it is valid, else the expected form.
 using TextCheck = std::optional<std::string_view> (*)(std::string_view text);
 
 class Section {
@@ -62,7 +62,7 @@ class Section {
     // A number, or a text such as "2mbit".
     uint64_t rate_bits_per_s(std::string_view key, uint64_t fallback, uint64_t maximum);
     std::string text(std::string_view key, std::string_view fallback, TextCheck check = nullptr);
-    // As text(), and its absence is an error that names `expected`.
+    // As text(); a missing key is an error that names `expected`.
     std::string required_text(std::string_view key, std::string_view expected, TextCheck check);
 
     template <typename T>
@@ -74,8 +74,7 @@ class Section {
         const auto index = choice_index(key, names);
         return index ? choices[*index].value : fallback;
     }
-    // Texts that `parse` understands: one, or a list of them, none twice. A missing key is an empty
-    // list.
+    // Texts that `parse` accepts: one, or a list without repeats. A missing key is an empty list.
     template <typename T>
     std::vector<T> list(std::string_view key,
                         std::optional<T> (*parse)(std::string_view),
@@ -117,11 +116,11 @@ class Section {
     // One text, or a list of them, none twice.
     std::vector<std::string> texts(std::string_view key, TextCheck check = nullptr);
 
-    // The value of `key`, which is known from now on; null when there is none.
+    // The value of `key`, which now counts as known; null when there is none.
     const Node* find(std::string_view key);
     // The elements of a list, or the value itself.
     std::vector<const Node*> items(std::string_view key);
-    // A table below this one; one that is not there reads as empty.
+    // A table below this one; a missing one reads as empty.
     Section child(std::string_view key);
     // The tables of [[key]].
     std::vector<Section> tables(std::string_view key);
@@ -140,7 +139,7 @@ class Section {
     void warning(std::string_view key, std::string message, std::string expected);
     void missing(std::string_view key, std::string_view expected);
 
-    // Reports keys that no call asked for, with the nearest known one. Call once, last.
+    // Reports keys that no call has read, with the nearest known one. Call once, last.
     void finish();
 
   private:

@@ -39,9 +39,8 @@ class LineIndex {
     std::vector<size_t> starts_{0};
 };
 
-// Refuses, before toml11 sees it, what would make it recurse deeply or take quadratic time. Follows
-// strings and comments just closely enough: where the text is malformed, toml11 stops at the same
-// place.
+// Refuses text that would make toml11 recurse deeply or take quadratic time. Follows strings and
+// comments just closely enough: malformed text stops toml11 at the same place.
 class LimitCheck {
   public:
     explicit LimitCheck(std::string_view text) : text_(text) {}
@@ -249,7 +248,7 @@ class TreeBuilder {
         const size_t begin = std::min(first, text_.size());
         return {begin, std::clamp(last, begin, text_.size())};
     }
-    // toml11 gives the largest integer, or a wrapped one, without a word.
+    // toml11 silently returns the largest integer, or a wrapped one.
     static bool overflows(std::string_view source) {
         std::string digits;
         for (const char character : source) {
@@ -316,9 +315,9 @@ constexpr std::array<SyntaxMessage, 17> kSyntaxMessages = {{
     {"already exists", "defined twice", "each key once"},
 }};
 
-// toml11 puts the place into its text, as "LINE | source" and below it " | ^" or "~" under the
-// column; the location of the exception is often that of an earlier line. The last such mark is the
-// one of the mistake.
+// toml11 puts the position into its text, as "LINE | source" and below it " | ^" or "~" under the
+// column; the exception's own location is often an earlier line. The last such mark is at the
+// mistake.
 std::optional<Place> place_in(std::string_view text) {
     std::optional<Place> found;
     size_t number = 0;

@@ -74,7 +74,7 @@ class ClientControl {
     // The link is Closed by PongTimeout if no answer comes in kSessionStateTimeout.
     base::Result<void> query_session(base::TimePoint now);
     base::Result<void> send_datagram(base::ByteView datagram);
-    // Pings now: the link is Closed by PongTimeout if no answer comes in kPongTimeout.
+    // Sends a ping: PongTimeout closes the link if no answer comes in kPongTimeout.
     base::Result<void> probe(base::TimePoint now);
     void close(CloseReason reason, std::string_view text);
 

@@ -15,17 +15,16 @@ namespace continuo::control {
 
 // From the first byte to ACCEPT or REJECT. docs/PROTOCOL.md section 4.6.
 inline constexpr base::Duration kHandshakeTimeout = base::seconds(5);
-// The node pings a link on which nothing came for so long.
+// The node pings a link that was silent for this long.
 inline constexpr base::Duration kPingInterval = base::seconds(300);
 inline constexpr base::Duration kPongTimeout = base::seconds(10);
-// The SNAPT gives up a link on which nothing came for so long.
+// The SNAPT gives up a link that was silent for this long.
 inline constexpr base::Duration kServerSilenceTimeout = base::seconds(900);
-// Whether it knows the session a SNAPT says at once, or the connection is one with a SNAPT that is
-// gone.
+// Wait for SESSION_STATE: a SNAPT answers at once, unless the connection leads to one that is gone.
 inline constexpr base::Duration kSessionStateTimeout = base::seconds(1);
 // From REKEY to REKEY_OK.
 inline constexpr base::Duration kRekeyTimeout = base::seconds(10);
-// A node's limit of events that wait for poll_event(); one more closes the link.
+// Most events of a node that wait for poll_event(); one more closes the link.
 inline constexpr size_t kMaxPendingEvents = 256;
 
 // Receives outer datagrams that came over TCP, during on_bytes(); the view is valid during the
@@ -74,7 +73,7 @@ class ControlLink {
     size_t poll_bytes(base::MutableByteView to);
     bool has_bytes() const { return pending_bytes() > 0; }
     size_t pending_bytes() const { return channel_ ? channel_->pending_bytes() : 0; }
-    // Says CLOSE where the cause is the peer's business, then close_notify.
+    // Sends CLOSE if the cause concerns the peer, then close_notify.
     void finish(CloseCause cause);
 
   private:

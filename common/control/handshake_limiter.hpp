@@ -1,5 +1,5 @@
-// HandshakeLimiter: how many strangers may occupy us at once. Pure; asked before a connection gets
-// a TLS object. docs/PROTOCOL.md section 4.7.
+// HandshakeLimiter: limits how many strangers may occupy us at once. Pure; asked before a
+// connection gets a TLS object. docs/PROTOCOL.md section 4.7.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,7 +14,8 @@ namespace continuo::control {
 
 inline constexpr size_t kMaxUnfinishedHandshakes = 256;
 inline constexpr size_t kMaxUnfinishedPerPrefix = 8;  // per IPv4 /32 or IPv6 /64
-// So many unfinished ones of a network are no coincidence: a handshake takes two round trips.
+// Unfinished connections of a network that cannot be coincidence: a handshake takes two round
+// trips.
 inline constexpr size_t kCrowd = 4;
 
 class HandshakeLimiter {
@@ -22,19 +23,19 @@ class HandshakeLimiter {
     using Ticket = uint64_t;  // never 0, never given twice
     struct Admitted {
         Ticket ticket = 0;
-        Ticket displaced = 0;  // 0: none; else its connection has to be closed
+        Ticket displaced = 0;  // 0: none; otherwise close its connection
     };
 
     // `random` must outlive this.
     explicit HandshakeLimiter(base::Random& random) : random_(random) {}
 
-    // Nothing when the prefix has its share. Tickets older than kHandshakeTimeout are taken back
-    // first. With the table full one gives way. It is drawn from the network (IPv4 /24, IPv6 /48)
-    // with most of them, or from those networks, if these are at least kCrowd: who sends many from
-    // few networks displaces himself only. Otherwise it is drawn from all: no rate displaces all
-    // others with certainty, as it would if the oldest gave way.
+    // Nothing when the prefix has its share. Removes tickets older than kHandshakeTimeout first.
+    // With a full table one ticket is displaced: a random one of the network (IPv4 /24, IPv6 /48)
+    // with the most, or of several such networks, if it has at least kCrowd, so that a flood from
+    // few networks only displaces itself. Otherwise a random one of all: no rate then displaces all
+    // others with certainty, as displacing the oldest would.
     std::optional<Admitted> begin(const base::IpAddress& from, base::TimePoint now);
-    // The handshake ended, well or not. Unknown tickets are ignored.
+    // The handshake has ended in any way. Unknown tickets are ignored.
     void end(Ticket ticket);
 
     size_t unfinished() const { return used_; }

@@ -1,7 +1,7 @@
-// The identity of a node: the pre-shared key of the handshake and the identity that names it.
-// Another operator never learns a user's key, because the handshake uses a key derived from it for
-// one realm. An observer never learns the user's name, because the identity is sealed with a key
-// that the realm's nodes and SNAPTs share. docs/PROTOCOL.md section 4.2.
+// The identity of a node: the pre-shared key of the handshake, and the name sent for it. Another
+// operator never learns a user's key, because the handshake uses a key derived for one realm. An
+// observer never learns the user's name, because the identity is sealed with a key that the realm's
+// nodes and SNAPTs share. docs/PROTOCOL.md section 4.2.
 #pragma once
 
 #include "common/base/bytes.hpp"

@@ -1,6 +1,6 @@
-// Control messages: what a node and a SNAPT say to each other inside TLS. One message is type (1),
-// length (2), body; a body is a sequence of fields: id (1), length (2), value. Unknown ids and
-// types below 0x80 are skipped, others refused. docs/PROTOCOL.md section 4.3.
+// Control messages between a node and a SNAPT inside TLS. One message is type (1), length (2),
+// body; a body is a sequence of fields: id (1), length (2), value. Unknown ids and types below 0x80
+// are skipped, others refused. docs/PROTOCOL.md section 4.3.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -97,14 +97,14 @@ struct Hello {
     bool want_ipv4 = true;
     bool want_ipv6 = true;
     std::optional<Continuation> continuation;
-    std::string snapt{};  // the one that is meant; empty: any
-    // The same for as long as the node is installed; tells it from others of its user and name.
+    std::string snapt{};  // the wanted one; empty: any
+    // Constant while the node is installed; distinguishes it from others of its user and name.
     std::optional<NodeId> node_id{};
     bool operator==(const Hello&) const = default;
 };
 
-// Text for a node that speaks no version of the datagram format that this program speaks; nothing
-// for any other.
+// Text for a node that supports no version of the datagram format of this program; nothing for any
+// other.
 std::optional<std::string> version_refusal(const Hello& hello);
 
 struct Accept {
@@ -124,7 +124,7 @@ struct Accept {
     uint64_t rekey_datagrams = uint64_t{1} << 27;
     uint32_t idle_timeout_s = 86400;
     ReceiverLimits limits;
-    std::string node{};  // what the SNAPT calls the node; empty: as it calls itself
+    std::string node{};  // the SNAPT's name for the node; empty: the node's own
     // Private prefixes that it does not forward to; kMaxDeniedPrefixes at most.
     std::vector<base::IpPrefix> denied{};
     bool operator==(const Accept&) const = default;
@@ -141,7 +141,7 @@ enum class RejectReason : uint8_t {
     Draining = 7,
     BadHello = 8,
     Internal = 9,
-    OtherSnapt = 10,  // this is not the one that is meant
+    OtherSnapt = 10,  // this is not the wanted SNAPT
     NodeInUse = 11,   // another node has the name and the id of this one
 };
 struct Reject {
@@ -169,7 +169,7 @@ struct App {
     std::string name;
     bool operator==(const App&) const = default;
 };
-// How flows with that tag use the paths in the direction down; tag 0: flows without one.
+// Path mode in the direction down for flows with that tag; tag 0: flows without one.
 struct AppMode {
     uint32_t tag = 0;
     base::PathMode mode = base::PathMode::Handover;
@@ -218,11 +218,11 @@ struct UsageReply {
     std::string json;
     bool operator==(const UsageReply&) const = default;
 };
-// Node to SNAPT: is the association of this connection still known to the data path?
+// Node to SNAPT: does the data path still know the association of this connection?
 struct SessionQuery {
     bool operator==(const SessionQuery&) const = default;
 };
-// The answer, and unasked the notice that it is no longer known.
+// The answer; also sent unasked when it is no longer known.
 struct SessionState {
     bool known = false;
     bool operator==(const SessionState&) const = default;
@@ -254,20 +254,20 @@ struct Close {
 };
 
 enum class AllowanceState : uint8_t {
-    Free = 0,       // nothing is near its end
+    Free = 0,       // far from any limit
     Warned = 1,     // 80 % of the quota are used
-    Noted = 2,      // used up; goes on all the same
+    Noted = 2,      // used up, without consequence
     Throttled = 3,  // used up: `rate_bits_per_s` holds
-    Stopped = 4,    // used up: the SNAPT refuses what the node sends
+    Stopped = 4,    // used up: the SNAPT refuses the node's traffic
 };
 enum class AllowanceKind : uint8_t { Quota = 1, Credit = 2 };
-// SNAPT to node: what its user may still use. Replaces the one before.
+// SNAPT to node: the user's allowance. Replaces the previous one.
 struct Allowance {
     AllowanceState state = AllowanceState::Free;
     AllowanceKind kind = AllowanceKind::Quota;
     uint64_t quota_bytes = 0;  // payload, both ways; of a Quota
-    uint64_t used_bytes = 0;   // of it, when this was said
-    uint64_t until_s = 0;      // its period ends, Unix seconds; 0: nobody knows
+    uint64_t used_bytes = 0;   // of it, when this was sent
+    uint64_t until_s = 0;      // end of its period, Unix seconds; 0: unknown
     uint64_t rate_bits_per_s = 0;
     bool operator==(const Allowance&) const = default;
 };

@@ -273,7 +273,7 @@ base::Result<void> parse_empty(ByteView body) {
     return {};
 }
 
-// A mode of a later version is as if it were not there.
+// A mode of a later version is ignored.
 void read_mode(ByteReader& value, Apps& apps) {
     const uint32_t tag = value.u32();
     const uint8_t mode = value.u8();
@@ -412,7 +412,7 @@ base::Result<Message> parse_session_state(ByteView body) {
     return Message(SessionState{known == 1});
 }
 
-// States and kinds of a later version are let be.
+// States and kinds of a later version are accepted as they are.
 base::Result<Message> parse_allowance(ByteView body) {
     Allowance allowance;
     const std::array<uint64_t*, 4> numbers = {&allowance.quota_bytes, &allowance.used_bytes,

@@ -1,5 +1,5 @@
-// The price that a SNAPT which cannot forward gives in the directory (docs/PROTOCOL.md section
-// 4.3): the highest one there is.
+// The price of a SNAPT that cannot forward, in the directory (docs/PROTOCOL.md section 4.3): the
+// highest possible one.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::string_view kAnswerHead =
     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 32\r\n\r\n";
 constexpr std::string_view kDigits = "0123456789abcdef";
-// With the shortest line of HTTP there is: its digit, and the end of the head.
+// The shortest HTTP status line: its digit, and the end of the head.
 constexpr size_t kShortestRequest = kRequestStart.size() +
                                     2 * (kPortalNonceBytes + kPortalTagBytes) + kVersion.size() +
                                     1 + kHeadEnd.size();
@@ -78,7 +78,7 @@ std::string_view header_value(std::string_view head, std::string_view name) {
     return {};
 }
 
-// It goes to a log, to a terminal and perhaps into a shell: nothing but what a URL is made of.
+// The text goes to logs, terminals and perhaps a shell: only characters of a URL are allowed.
 bool is_clean_url(std::string_view url) {
     constexpr std::string_view kOthers = "-._~:/?#[]@!&()*+,;=%";
     return url.size() <= kMaxPortalUrlBytes && std::all_of(url.begin(), url.end(), [&](char c) {

@@ -1,6 +1,6 @@
 // The question whether a captive portal stands between a node and a SNAPT: an HTTP request with a
-// nonce to the control port, which only a SNAPT that knows the node's key can answer. Names nobody:
-// the SNAPT finds the user by trying its keys. docs/PROTOCOL.md section 4.9. Pure.
+// nonce to the control port, which only a SNAPT with the node's key can answer. It names no user:
+// the SNAPT tries all keys. docs/PROTOCOL.md section 4.9. Pure.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -17,7 +17,7 @@ namespace continuo::control {
 
 inline constexpr size_t kPortalNonceBytes = 16;
 inline constexpr size_t kPortalTagBytes = 16;
-// Limit of a request's head, with what a proxy may have added.
+// Limit of a request's head, including headers that a proxy adds.
 inline constexpr size_t kMaxPortalRequestBytes = 2048;
 // Bytes of an answer that are examined.
 inline constexpr size_t kMaxPortalAnswerBytes = 4096;
@@ -32,7 +32,7 @@ PortalKey derive_portal_key(const UserKey& key, std::string_view realm);
 
 enum class PortalSide : uint8_t { Node, Snapt };
 PortalTag portal_tag(const PortalKey& key, PortalSide side, const PortalNonce& nonce);
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on the position of the difference.
 bool is_same_tag(const PortalTag& left, const PortalTag& right);
 
 // --- SNAPT
@@ -41,7 +41,7 @@ struct PortalRequest {
     PortalTag tag{};
 };
 struct PortalInput {
-    bool needs_more = false;               // a beginning of a request
+    bool needs_more = false;               // start of a request
     std::optional<PortalRequest> request;  // else none: it is another one
 };
 PortalInput parse_portal_request(base::ByteView bytes);
@@ -53,19 +53,19 @@ std::string format_portal_answer(const PortalTag& tag);
 std::string format_portal_request(const PortalRequest& request, std::string_view host);
 
 enum class PortalVerdict : uint8_t {
-    None,   // no HTTP, or nothing at all: tells nothing
+    None,   // no HTTP or no answer: tells nothing
     Snapt,  // the SNAPT has answered
-    // An answer in the SNAPT's form with another content: a SNAPT that does not know the key, or no
-    // longer lets its user in. Nobody stands in its place.
+    // An answer in the SNAPT's form with other content: a SNAPT that does not know the key, or no
+    // longer lets its user in. It is no portal.
     Stranger,
-    Portal  // somebody else has, in its place
+    Portal  // another server answered in its place
 };
 struct PortalAnswer {
     PortalVerdict verdict = PortalVerdict::None;
-    std::string url;  // where a portal leads; empty: it did not say
+    std::string url;  // URL of the portal; empty: it gave none
 };
-// `bytes`: all that came, up to kMaxPortalAnswerBytes. `host` as above: a URL that leads there, or
-// names no host, is none to log in at, since that is the SNAPT.
+// `bytes`: everything received, up to kMaxPortalAnswerBytes. `host` as above: a URL to that host,
+// or without a host, is no login page, since that is the SNAPT.
 PortalAnswer
 judge_portal_answer(base::ByteView bytes, const PortalTag& expected, std::string_view host);
 

@@ -98,8 +98,8 @@ class ServerControl final : private PskSource {
     size_t pending_bytes() const { return link_.pending_bytes(); }
     std::optional<ServerEvent> poll_event();
     bool has_events() const { return !events_.empty(); }
-    // Its events are as many as may wait: what else came waits in TLS, and more should not be
-    // given. Take events, then call read_on().
+    // Stops reading at its limit of events: further input waits in TLS, and no more should be
+    // passed in. Take events, then call read_on().
     bool is_full() const { return events_.size() >= kMaxServerEvents; }
     void read_on(base::TimePoint now);
     base::TimePoint next_deadline() const { return timers_.next_deadline(); }
@@ -107,8 +107,8 @@ class ServerControl final : private PskSource {
     ServerState state() const { return state_; }
     bool is_authenticated() const { return link_.is_open() && link_.channel().is_established(); }
     const Identity& identity() const { return identity_; }  // once authenticated
-    // The peer's identity as it says, proven or not, and whether that user may log in at all. For
-    // the log only: the peer does not learn it.
+    // The peer's claimed identity, proven or not, and whether that user may log in at all. For the
+    // log only: the peer does not learn it.
     struct Named {
         Identity identity;
         bool has_key = false;
@@ -119,7 +119,7 @@ class ServerControl final : private PskSource {
     enum class Timer : uint8_t { Handshake, Silence, Count };
 
     std::optional<Psk> find_psk(base::ByteView wire_identity) override;
-    // The key that the handshake proved is that user's still.
+    // The key proven in the handshake is still that user's.
     bool may_still_log_in();
     void read_messages(base::TimePoint now);
     void on_message(const RawMessage& raw, base::TimePoint now);
@@ -145,7 +145,7 @@ class ServerControl final : private PskSource {
     AssociationId association_;
     uint32_t epoch_ = 0;                     // latest confirmed
     std::optional<uint32_t> pending_rekey_;  // keys given out, not confirmed
-    std::optional<uint64_t> ping_;           // to be answered: the last one of what came together
+    std::optional<uint64_t> ping_;           // to be answered: the last one of a batch
     ServerState state_ = ServerState::Handshake;
     bool started_ = false;
 };

@@ -86,8 +86,8 @@ class TlsChannel {
     bool is_established() const { return established_; }
     bool has_failed() const { return failed_; }
     bool is_peer_closed() const;
-    // Client: the alert that ended the handshake is one for a pre-shared key that the other end
-    // does not accept (RFC 8446 section 6.2). Not authenticated: whoever is on the way can send it.
+    // Client: the handshake ended with the alert for a pre-shared key that the other end does not
+    // accept (RFC 8446 section 6.2). Not authenticated: anybody on the way can send it.
     bool is_key_refused() const;
 
     // RFC 8446 section 7.5. Errors: InvalidState, System.

@@ -3,8 +3,8 @@
 
 namespace continuo::crypto {
 
-// Before anything else of OpenSSL is called. Its tables stay for the system to take at the exit:
-// a thread that was abandoned because it hangs (io::WorkerThread) may still use them.
+// Call before anything else of OpenSSL. Its tables are left to the system at exit: a hanging thread
+// that was abandoned (io::WorkerThread) may still use them.
 void begin_library();
 
 }  // namespace continuo::crypto

@@ -1,4 +1,4 @@
-// The 12 bytes that tell every sealing under one key from every other: 0^16, space16, sequence64
+// The 12 bytes that make every sealing under one key unique: 0^16, space16, sequence64
 // (docs/PROTOCOL.md section 3.2). AEAD ciphers xor them with the IV, HMAC hashes them first.
 #pragma once
 

@@ -18,31 +18,30 @@ enum class ReplayVerdict : uint8_t {
 
 class ReplayWindow {
   public:
-    // Before authentication, to save the cipher's work. Changes and counts nothing, since whoever
-    // sent the number is not known; two equal numbers of one batch both pass.
+    // Before authentication, to save the cipher's work. Changes and counts nothing, since the
+    // sender is not known; two equal numbers in one batch both pass.
     ReplayVerdict check(uint64_t sequence) const;
-    // After authentication. Its verdict decides and is counted; only Fresh moves the window.
+    // After authentication. This verdict decides and is counted; only Fresh moves the window.
     ReplayVerdict mark(uint64_t sequence);
-    // mark() for callers that need no more than whether the datagram is accepted.
+    // mark() for callers that only need to know whether the datagram is accepted.
     bool check_and_mark(uint64_t sequence) { return mark(sequence) == ReplayVerdict::Fresh; }
 
     // Whether a number arrived. Below the window this is unknown, so those count as arrived.
     bool has(uint64_t sequence) const { return check(sequence) != ReplayVerdict::Fresh; }
 
-    // Highest accepted number + 1, 0 while there is none: what a short sequence number is completed
-    // with.
+    // Highest accepted number + 1, or 0: the base from which short sequence numbers are completed.
     uint64_t next() const { return state_ ? state_->seen.next() : 0; }
     std::optional<uint64_t> highest() const {
         return next() > 0 ? std::optional(next() - 1) : std::nullopt;
     }
     uint64_t accepted() const { return state_ ? state_->accepted : 0; }
-    // Numbers up to the highest that have not arrived, reordered ones among them: falls again.
+    // Numbers below the highest that have not arrived, including reordered ones: can decrease.
     uint64_t missing() const { return next() - accepted(); }
     // The lowest number that is not late.
     uint64_t low() const { return state_ ? state_->seen.low() : 0; }
     // Those below `number`, which is in [low(), next()].
     uint64_t missing_below(uint64_t number) const;
-    // Numbers that left the window without having arrived: never falls.
+    // Numbers that left the window without arriving: never decreases.
     uint64_t lost() const;
     uint64_t duplicates() const { return state_ ? state_->duplicates : 0; }
     uint64_t late() const { return state_ ? state_->late : 0; }

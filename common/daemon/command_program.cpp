@@ -4,6 +4,7 @@
 #include "common/io/file.hpp"
 #include "common/io/preflight.hpp"
 #include "common/io/unix_server.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -29,7 +30,7 @@ using report::ParsedCommand;
 namespace {
 
 constexpr size_t kMaxCheckedFiles = 256;
-constexpr size_t kUsualColumns = 80;  // of a terminal that does not say
+constexpr size_t kUsualColumns = 80;  // of a terminal that does not report its width
 constexpr size_t kFewestColumns = 20;
 // The shortest pause bounds the load on the daemon. A choice, not measured.
 constexpr base::Duration kShortestWatchPause = base::milliseconds(100);
@@ -63,8 +64,8 @@ bool print(const CommandOutput& output, size_t most_lines) {
     return std::fputs(report::safe_output(out).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
-// Says why when the output could not be written: it may be all there was of a new key. SIGPIPE
-// reports a reader that has gone.
+// Reports that the output could not be written: it may have been the only copy of a new key.
+// SIGPIPE reports a reader that has gone.
 bool is_told(std::string_view program, bool is_written) {
     if (!is_written) {
         const std::string reason = std::generic_category().message(errno);
@@ -72,6 +73,40 @@ bool is_told(std::string_view program, bool is_written) {
                    stderr);
     }
     return is_written;
+}
+
+// What a SNAPT did not answer is not in the values: it is said beside them.
+std::string left_out_of(const std::string& program, const JsonValue& usage) {
+    std::string text;
+    for (const JsonValue& snapt : usage["snapts"].items()) {
+        if (const std::string error = snapt.text("error"); !error.empty()) {
+            text += program + ": not included: " + snapt.text("snapt") + " (" + error + ")\n";
+        }
+    }
+    return text;
+}
+
+CommandOutput usage_command(const report::DaemonAccess& access,
+                            const ParsedCommand& command,
+                            bool is_terminal,
+                            const AskTexts& texts) {
+    std::string failure;
+    const auto request = report::usage_request(command, texts.parse_time_us, failure);
+    if (!request) {
+        return {"", access.program + ": " + failure + "\n", report::kExitUsage};
+    }
+    std::string left_out;
+    CommandOutput output = report::ask_daemon(
+        access, *request, report::kUsageTimeout, command.has("--json"),
+        [&](const JsonValue& usage) {
+            if (!command.has("--csv")) {
+                return report::usage_report_text(usage, is_terminal, texts.columns);
+            }
+            left_out = left_out_of(access.program, usage);
+            return report::usage_csv(usage, report::list_values(command, "--by"));
+        });
+    output.err += left_out;
+    return output;
 }
 
 // One turn on a cleared screen, if it is one.
@@ -103,7 +138,7 @@ report::CommandSpec status_spec() {
                              OptionValue::Required,
                              false,
                              {},
-                             "wait so many seconds at most (default: 30)"}},
+                             "wait at most S seconds (default: 30)"}},
                            "state, sessions, traffic; exit code 2 unless up"});
 }
 
@@ -124,15 +159,16 @@ report::CommandSpec usage_spec() {
            OptionValue::Required,
            false,
            {},
-           "from then on: 2026-11-01, 2026-11-01T12:00:00 or Unix seconds"},
-          {"--to", "TIME", OptionValue::Required, false, {}, "until then, likewise"},
+           "from this time: 2026-11-01, 2026-11-01T12:00:00 or Unix seconds"},
+          {"--to", "TIME", OptionValue::Required, false, {}, "until this time, in the same form"},
           {"--zone",
            "ZONE",
            OptionValue::Required,
            false,
            {},
            "time zone, such as Europe/Zurich (default: UTC)"},
-          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"}},
+          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"},
+          {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"}},
          "what was counted, from the usage records"});
 }
 
@@ -153,7 +189,7 @@ report::CommandSpec shown_as_table(report::CommandSpec command) {
                                OptionValue::Optional,
                                false,
                                {},
-                               "again and again, every S seconds (default: 2)"});
+                               "repeat with a pause of S seconds (default: 2)"});
     return command;
 }
 
@@ -270,15 +306,7 @@ CommandOutput ask_command(const report::DaemonAccess& access,
         return report::status_command(access, command, as_json, texts.status);
     }
     if (name == "usage") {
-        std::string failure;
-        const auto request = report::usage_request(command, texts.parse_time_us, failure);
-        if (!request) {
-            return {"", access.program + ": " + failure + "\n", report::kExitUsage};
-        }
-        return report::ask_daemon(
-            access, *request, report::kUsageTimeout, as_json, [&](const JsonValue& json) {
-                return report::usage_report_text(json, is_terminal, texts.columns);
-            });
+        return usage_command(access, command, is_terminal, texts);
     }
     const auto render = [&](const JsonValue& json) {
         return name == "reload" ? report::reload_text(json) : texts.other(name, json);

@@ -1,5 +1,5 @@
-// The common part of the programs of both daemons: the frame around their commands, the options of
-// the commands that both know, and how the commands reach a running daemon.
+// The common part of both programs: the frame around their commands, the options that both have,
+// and access to a running daemon.
 #pragma once
 
 #include "common/daemon/startup.hpp"
@@ -17,7 +17,7 @@ namespace continuo::daemon {
 // --- Parts of a report::ProgramSpec
 report::CommandSpec status_spec();
 report::CommandSpec usage_spec();
-// `options` say where the files are when there is no argument.
+// `options` name the files when there is no argument.
 report::CommandSpec check_spec(std::vector<report::OptionSpec> options);
 // --socket and --json
 std::vector<report::OptionSpec> common_options();
@@ -31,27 +31,27 @@ struct DefaultPaths {
 };
 RunOptions run_options(const report::ParsedCommand& command, const DefaultPaths& defaults);
 
-// Parses `arguments` (without the program's name), has `run` do the command and prints what it
-// gives. --version is answered here. Gives the exit code.
+// Parses `arguments` (without the program's name), lets `run` execute the command and prints its
+// output. Handles --version. Returns the exit code.
 using RunCommand = std::function<report::CommandOutput(const report::ParsedCommand& command)>;
 int run_program(const report::ProgramSpec& program,
                 std::span<const char* const> arguments,
                 const RunCommand& run);
 
-// --watch [S]: runs the command again and again, with a pause of S seconds, until nobody takes what
-// it shows. Gives the exit code; one that is neither good nor an alarm ends it in the first turn.
-// run_program() clears the screen before each turn, if stdout is one, and cuts what does not fit.
-// The default is that of watch(1).
+// --watch [S]: repeats the command with a pause of S seconds until its output is no longer read.
+// Returns the exit code; one that is neither success nor an alarm ends it in the first turn.
+// run_program() clears the screen before each turn, if stdout is a terminal, and cuts what does not
+// fit. The default is that of watch(1).
 inline constexpr base::Duration kWatchPause = base::seconds(2);
 struct Watch {
     std::function<report::CommandOutput()> run;
-    // Shows one turn; false when nobody takes it any more.
+    // Shows one turn; false when the output is no longer read.
     std::function<bool(const report::CommandOutput& output)> show;
     std::function<void(base::Duration pause)> pause;
 };
 int watch(std::string_view program, const report::ParsedCommand& command, const Watch& calls);
 
-// `run`: `run_daemon` gives the exit code. Not called where the host lacks what a daemon needs.
+// `run`: `run_daemon` returns the exit code. Not called where the host cannot run a daemon.
 report::CommandOutput run_command(std::string_view program, const std::function<int()>& run_daemon);
 
 // `check`: reads the files and has each checked.

@@ -1,6 +1,6 @@
-// Controls: what a running daemon is driven by from outside its data path: the command socket,
-// SIGHUP (reload), SIGTERM and SIGINT (stop), SIGUSR2 (stop for a restart), and a tick, once a
-// second. Belongs to the data loop.
+// Controls: inputs of a running daemon outside its data path: the command socket, SIGHUP (reload),
+// SIGTERM and SIGINT (stop), SIGUSR2 (stop for a restart), and a tick once a second. Belongs to the
+// data loop.
 #pragma once
 
 #include "common/io/event_loop.hpp"
@@ -19,8 +19,8 @@ inline constexpr base::Duration kTick = base::seconds(1);
 inline constexpr report::JsonLimits kRequestLimits = {size_t{64} * 1024, 4096, 16};
 
 struct ControlHandlers {
-    // A request of the socket but `reload`, parsed and as it came. The answer may come later;
-    // finish() wants its line feed.
+    // A request on the socket other than `reload`, parsed and raw. The answer may come later;
+    // finish() expects its line feed.
     std::function<void(
         const report::JsonValue& request, const io::UnixRequest& raw, const io::UnixReply& reply)>
         on_request;
@@ -41,7 +41,7 @@ class Controls {
     base::Result<void> open(const std::string& socket);
     // No more requests; open connections end.
     void close();
-    // The next run comes at once, so what it needs of the host's network stays for it.
+    // The next run follows at once, so its part of the host's network configuration stays.
     bool stops_for_restart() const { return stops_for_restart_; }
 
   private:

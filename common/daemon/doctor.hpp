@@ -1,5 +1,5 @@
-// The frame of `doctor` in both programs: checks that run one after the other, each within its own
-// time and all within one, and what is printed of their findings.
+// The frame of `doctor` in both programs: runs checks one after the other, each within its own time
+// and all within one, and prints their findings.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -39,9 +39,9 @@ class Deadline {
     base::TimePoint end_;
 };
 
-// Runs all of `works`, which cannot be stopped, on threads of their own. Nothing for one that takes
-// longer: it is left behind and ends with the process, so it may refer to nothing that does not
-// live as long.
+// Runs all of `works`, which cannot be stopped, on separate threads. Nothing for one that takes
+// longer: its thread is left behind and ends with the process, so it must refer only to objects
+// that live as long.
 template <typename T>
 std::vector<std::optional<T>> within(base::Duration span,
                                      const std::vector<std::function<T()>>& works) {

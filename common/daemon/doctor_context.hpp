@@ -36,7 +36,7 @@ struct DoctorContext {
 
     bool runs() const { return status.kind == DaemonAnswer::Kind::Answer; }
     bool is_absent() const { return status.kind == DaemonAnswer::Kind::Absent; }
-    // Root could read what gave that error.
+    // Root could read the file that gave that error.
     bool lacks_rights(const base::Error& error) const;
 };
 
@@ -47,7 +47,7 @@ struct ConfiguredDoctor : DoctorContext {
 
     std::optional<Config> config{};
 
-    // Adds a finding when the check cannot be made without it.
+    // Adds a finding when the check needs the configuration.
     bool needs_config(const std::string& check) {
         if (!config) {
             findings.skip(check, "needs the configuration", config_failure);

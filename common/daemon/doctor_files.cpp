@@ -43,7 +43,7 @@ class FileChecks {
         check_socket();
         check_service_user();
         if (found_.empty() && !unseen_.empty()) {
-            add(Verdict::Skipped, unseen_ + " may not be looked at by this user", "run it as root");
+            add(Verdict::Skipped, unseen_ + " cannot be checked by this user", "run it as root");
         }
         return std::move(found_);
     }

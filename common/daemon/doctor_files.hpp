@@ -1,5 +1,5 @@
-// Checks of files that both programs' `doctor` make: who may read keys, who may write what a daemon
-// trusts, and whether the user that the daemon becomes can work with them.
+// Checks of files for both programs' `doctor`: who may read keys, who may write files that a daemon
+// trusts, and whether the daemon's user can work with them.
 #pragma once
 
 #include "common/report/findings.hpp"
@@ -19,7 +19,7 @@ struct CheckedFiles {
     const char* user = "";             // whom the daemon becomes
 };
 
-// Findings "files": one for each that is wrong, else one that they are right.
+// Findings "files": one for each fault, or one that there is none.
 void check_files(const CheckedFiles& files, report::Findings& findings);
 
 }  // namespace continuo::daemon

@@ -32,7 +32,7 @@ namespace {
 
 constexpr uint64_t kFullBytes = uint64_t{1} << 20;
 constexpr std::pair<int, int> kOldestKernel{6, 1};
-// Share of the connections that the kernel may track.
+// Warning threshold, as a share of the connections that the kernel may track.
 constexpr double kNearlyFull = 0.8;
 
 bool has_capability(const JsonValue& process, std::string_view name) {
@@ -80,7 +80,7 @@ std::optional<uint64_t> number_of(std::string_view key) {
     return error == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
-// The nearest folder that is there.
+// The nearest existing folder.
 std::string existing(std::string path) {
     struct stat status {};
     while (path.size() > 1 && ::stat(path.c_str(), &status) != 0) {
@@ -144,7 +144,7 @@ void check_nftables(Findings& findings) {
     } else {
         const std::string text = nft.error_text().substr(0, nft.error_text().find('\n'));
         findings.fail(check, "cannot list rules: " + text,
-                      "it takes CAP_NET_ADMIN and a kernel with nftables (nf_tables)");
+                      "this needs CAP_NET_ADMIN and a kernel with nftables (nf_tables)");
     }
 }
 
@@ -162,7 +162,7 @@ void check_kernel(Findings& findings) {
     }
 }
 
-// The tunnel needs no right clock; logs and usage records do.
+// The tunnel needs no correct clock; logs and usage records do.
 void check_clock(bool counts, Findings& findings) {
     const std::string check = "clock";
     const time_t now = std::time(nullptr);
@@ -175,10 +175,10 @@ void check_clock(bool counts, Findings& findings) {
     const bool is_kept = io::is_clock_synchronised();
     if (!is_kept && counts) {
         findings.warn(check,
-                      utc_text(now) + ", not kept right by NTP: usage records bear its times",
+                      utc_text(now) + ", not synchronised by NTP: usage records have its times",
                       "run an NTP client");
     } else {
-        findings.ok(check, utc_text(now) + (is_kept ? ", kept right by NTP" : ", without NTP"));
+        findings.ok(check, utc_text(now) + (is_kept ? ", synchronised by NTP" : ", without NTP"));
     }
 }
 
@@ -202,7 +202,8 @@ void check_disk(const std::string& path, uint64_t least_bytes, Findings& finding
     if (::statvfs(place.c_str(), &status) != 0) {
         const int reason = errno;
         if (reason == EACCES && !is_root()) {
-            findings.skip(check, place + " may not be looked at", std::string(kRunAsRoot));
+            findings.skip(check, place + " cannot be checked by this user",
+                          std::string(kRunAsRoot));
         } else {
             findings.fail(check, place + ": " + describe({base::Errc::System, "statvfs", reason}),
                           "mount it, or name another --state");

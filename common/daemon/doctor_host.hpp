@@ -10,15 +10,15 @@
 
 namespace continuo::daemon {
 
-// `process` of the daemon's status, null without a daemon: then the rights of this process.
-// `user` is whom the daemon becomes.
+// `process`: from the daemon's status, null without a daemon: then the rights of this process.
+// `user`: the one that the daemon becomes.
 void check_rights(const report::JsonValue& process,
                   const std::string& user,
                   report::Findings& findings);
 void check_tun(report::Findings& findings);
 void check_nftables(report::Findings& findings);
 void check_kernel(report::Findings& findings);
-// `counts`: records are kept by it.
+// `counts`: records depend on it.
 void check_clock(bool counts, report::Findings& findings);
 // IPv6 in the configuration: whether it is wanted, and the setting that switches it off.
 struct Ipv6Wish {

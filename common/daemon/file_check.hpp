@@ -17,7 +17,7 @@ void check_readers(const std::string& path,
                    const char* user,
                    std::vector<config::Diagnostic>& found);
 
-// Errors about what `run` would refuse to write; `file` is the configuration.
+// Errors for files that `run` could not write; `file` is the configuration.
 void check_recordings(const config::DebugConfig& debug,
                       const std::string& file,
                       std::vector<config::Diagnostic>& found);

@@ -23,10 +23,10 @@ constexpr const char* kLegacyTables = "/proc/net/ip_tables_names";
 // Longest list of iptables-legacy tables that is read. A choice, not measured.
 constexpr size_t kMaxLegacyBytes = 4096;
 
-// The share of the packets asked about to which a rule applies.
+// How much of the traffic in question a rule applies to.
 enum class Reach : uint8_t {
     None,
-    Some,  // its conditions are not followed
+    Some,  // its conditions are not evaluated
     All,
 };
 
@@ -68,7 +68,7 @@ Reach reach_of_interface(const JsonValue& match, std::string_view interface) {
     return has_it == (match.text("op") != "!=") ? Reach::All : Reach::None;
 }
 
-// New connections: a rule for established ones does not help them.
+// For new connections: a rule for established ones does not help them.
 Reach reach_of_state(const JsonValue& match) {
     const auto states = names_of(match["right"]);
     if (!states) {
@@ -90,13 +90,13 @@ Reach reach_of_match(const JsonValue& match, const ForwardWay& way) {
     return left["ct"].text("key") == "state" ? reach_of_state(match) : Reach::Some;
 }
 
-// Statements after which the rules go on. Of what others do nothing is known: they may accept.
+// Statements after which evaluation continues. Others are unknown: they may accept.
 bool goes_on(std::string_view statement) {
     static constexpr std::string_view kNames[] = {"counter", "log", "comment", "mangle"};
     return std::find(std::begin(kNames), std::end(kNames), statement) != std::end(kNames);
 }
 
-// Extensions that iptables-nft adds to a rule, of which only the name is told.
+// Extensions that iptables-nft adds to a rule; only their names are visible.
 bool is_comment(const JsonValue& extension) {
     return extension.text("name") == "comment";
 }
@@ -105,7 +105,7 @@ struct RuleParts {
     Reach reach = Reach::All;
     std::string verdict;  // "accept", "drop", "reject", "jump", "goto", "return"; empty: none
     std::string target;
-    bool may_accept = false;  // by a statement that is not known
+    bool may_accept = false;  // by an unknown statement
 };
 
 RuleParts parts_of(const JsonValue& rule, const ForwardWay& way) {
@@ -139,8 +139,8 @@ class Walk {
   public:
     Walk(const JsonValue& table, const ForwardWay& way) : table_(table), way_(way) {}
 
-    // True when the chain lets the packets pass, false when it drops them, nothing when they come
-    // to its end.
+    // True when the chain accepts the packets, false when it drops them, nothing when they reach
+    // its end.
     std::optional<bool> follow(const std::string& chain, size_t depth) {
         for (const JsonValue& item : table_["nftables"].items()) {
             if (++steps_ > kMaxSteps) {
@@ -174,7 +174,7 @@ class Walk {
         }
         return std::nullopt;
     }
-    // Some rule on the way would have accepted.
+    // A rule on the way might have accepted.
     bool may_pass() const { return may_pass_; }
 
   private:

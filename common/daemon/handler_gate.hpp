@@ -1,5 +1,5 @@
-// HandlerGate: calls to a handler that lives on another loop. The handler's side can shut the gate;
-// calls under way are then dropped, so the handler may be destroyed.
+// HandlerGate: calls to a handler on another loop. The handler's side can shut the gate; pending
+// calls are then dropped, so the handler may be destroyed.
 #pragma once
 
 #include "common/io/event_loop.hpp"

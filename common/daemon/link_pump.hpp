@@ -7,14 +7,13 @@
 
 namespace continuo::daemon {
 
-// Sends what the link has to say. True: all; false: the rest when the stream is writable. Errors:
-// System.
+// Sends the link's output. True: all; false: continue when the stream is writable. Errors: System.
 template <typename Control>
 base::Result<bool> send_pending(io::TcpStream& stream, Control& control) {
     return stream.flush([&](base::MutableByteView to) { return control.poll_bytes(to); });
 }
 
-// Gives the link what came. False: the stream has ended or failed.
+// Passes received bytes to the link. False: the stream has ended or failed.
 template <typename Control>
 bool receive_pending(io::TcpStream& stream, Control& control, io::EventLoop& loop) {
     const base::Result<bool> more = stream.drain([&](base::ByteView bytes) {

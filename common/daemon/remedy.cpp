@@ -57,7 +57,7 @@ constexpr Refusal kRefusals[] = {
      "/proc/sys is read-only here: set the parameter on the host, and set_forwarding = false"},
     {{"apply nftables rules"},
      {},
-     "it takes CAP_NET_ADMIN and a kernel with nftables, its connection tracking and its NAT"},
+     "this needs CAP_NET_ADMIN and a kernel with nftables, its connection tracking and NAT"},
     {{"command socket"},
      {EADDRINUSE},
      "another instance answers there: stop it, or give this one its own --socket"},
@@ -66,7 +66,7 @@ constexpr Refusal kRefusals[] = {
      "another user made it, and nobody answers there: remove it as root, or use another --socket"},
     {{kMakeTun, "open netlink socket", "add address", "set interface", "set route", "add rule"},
      {EPERM},
-     "it takes CAP_NET_ADMIN: run as root, or give the container or unit this "
+     "this needs CAP_NET_ADMIN: run as root, or give the container or unit this "
      "capability"},
     {{}, {ENOSPC, EDQUOT}, "the disk is full"},
     {{}, {EROFS}, "the disk is mounted read-only"},

@@ -1,5 +1,5 @@
-// How a daemon begins and ends: its process, its configuration file, its run, and the sentences
-// that say what is wrong.
+// Start and end of a daemon: its process, its configuration file, its run, and the sentences for
+// errors.
 #pragma once
 
 #include "common/base/log.hpp"
@@ -37,12 +37,12 @@ std::string host_name(std::string_view fallback);
 
 // "2026-11-23T12:05:09.042Z " of Unix time.
 std::string log_time(int64_t utc_us);
-// Whether standard error is a connection to the journal, as JOURNAL_STREAM says (systemd.exec(5)):
-// it has times of its own.
+// Whether standard error is connected to the journal, by JOURNAL_STREAM (systemd.exec(5)): the
+// journal has its own times.
 bool is_stderr_journal();
 
-// Log level, times in the log unless the journal reads it, no SIGPIPE, as many descriptors as the
-// host allows, and memory that nobody reads.
+// Sets log level, times in the log unless the journal reads it, no SIGPIPE, as many descriptors as
+// the host allows, and memory that no other process can read.
 void begin_process(bool verbose);
 
 // The whole file; nothing, and a log line, when it cannot be read.
@@ -55,7 +55,7 @@ bool reduce_rights(const RunOptions& options,
                    const char* user,
                    const std::string& policy,
                    std::span<const io::Capability> for_start);
-// After start: only what running needs, for good.
+// After the start: reduces the rights to those needed while running, permanently.
 void confine();
 // The value of "process" in `status`.
 void write_process(report::JsonWriter& json);
@@ -66,7 +66,7 @@ void say(std::span<const config::Diagnostic> diagnostics, DiagnosticsTo where);
 template <typename Config>
 struct LoadedConfig {
     std::optional<Config> config;  // none when something is wrong with the file
-    std::string complaint;         // the first thing, a warning too; empty: nothing
+    std::string complaint;         // the first message, including warnings; empty: none
 };
 
 // `parse(text, path)` gives an optional `config` and `diagnostics`, which are said.

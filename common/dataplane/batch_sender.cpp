@@ -43,7 +43,7 @@ bool BatchSender::retry(base::TimePoint now) {
     return is_any_gone;
 }
 
-// True: the backlog is gone.
+// Returns true when nothing is left in the backlog.
 bool BatchSender::serve(Backlog& backlog, base::TimePoint now) {
     Queue& queue = backlog.queue;
     const auto items = queue.batch.items();
@@ -70,7 +70,7 @@ bool BatchSender::serve(Backlog& backlog, base::TimePoint now) {
             sockets_.wait_writable(*socket);
             return false;
         }
-        // Behind one that its session has given up may be another session's.
+        // Behind an item given up by its session, items of other sessions may follow.
         drop_until(queue, is_jammed ? end : queue.next + 1);
         backlog.blocked_since = queue.next == end ? base::kNever : backlog.blocked_since;
     }
@@ -109,14 +109,14 @@ BatchSender::Backlog* BatchSender::new_backlog(io::UdpSocket& socket) {
     return nullptr;
 }
 
-// Datagrams without room there are dropped.
+// Without room there the datagrams are dropped.
 void BatchSender::hold_until(size_t end, Backlog* backlog) {
     for (; queue_.next < end; ++queue_.next) {
         const TransmitItem& item = queue_.batch.items()[queue_.next];
         if (backlog == nullptr || !backlog->queue.batch.fits(item)) {
             drops_.add(DropReason::SendFailed, item.datagrams);
         } else {
-            // Not zero for the first one of a new backlog only.
+            // For the first item of a new backlog it is not zero.
             backlog->queue.done_of_next += queue_.done_of_next;
             backlog->queue.batch.take(queue_.batch, item);
         }
@@ -161,7 +161,7 @@ size_t BatchSender::end_of_run(const Queue& queue, const io::UdpSocket* socket) 
     return end;
 }
 
-// Never waits: a session whose stream is full is not asked for more (PathSet::set_room).
+// Never waits: a session with a full stream is not polled for more (PathSet::set_room).
 void BatchSender::send_over_stream() {
     const TransmitItem& item = queue_.batch.items()[queue_.next];
     if (item.session == nullptr || !sockets_.send_stream(item, queue_.batch.bytes(item))) {
@@ -189,7 +189,7 @@ void BatchSender::drop_until(Queue& queue, size_t end) {
     queue.done_of_next = 0;
 }
 
-// Sends items up to `end`; gives the first that is not done with.
+// Sends items up to `end`; returns the first unfinished one.
 size_t BatchSender::send_run(Queue& queue, size_t end, io::UdpSocket& socket) {
     const size_t first = queue.next;
     const auto items = queue.batch.items();

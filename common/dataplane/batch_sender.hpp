@@ -1,9 +1,8 @@
-// BatchSender: carries a TransmitBatch to the sockets. Datagrams that a full socket does not take
-// stay in a backlog of that socket, in order, and go first when it is writable again; the other
-// sockets go on. Meanwhile sessions see those paths as having no room, so that inner packets wait
-// in their class queues. A socket that takes nothing for kMaxBlocked, or whose path the session has
-// given up, loses what waits for it (SendFailed). Each item is counted when the kernel has taken
-// it. One thread.
+// BatchSender: sends a TransmitBatch on the sockets. Datagrams that a full socket refuses stay in
+// its backlog, in order, and go first when it is writable again; the other sockets go on. Meanwhile
+// the sessions see no room on those paths, so that inner packets wait in their class queues. If a
+// socket accepts nothing for kMaxBlocked, or the session has given its path up, its backlog is
+// dropped (SendFailed). Each item is counted when the kernel has accepted it. One thread.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -16,13 +15,13 @@
 
 namespace continuo::dataplane {
 
-// Where the daemon sends an item; null: there is no such socket any more.
+// The socket for an item; null: it is gone.
 class SocketDirectory {
   public:
     virtual ~SocketDirectory() = default;
     // By path, class of the tuple, and addresses of the item.
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
-    // Takes what goes over TCP (path wire::kTcpPath). False: it cannot, the item is dropped.
+    // Takes items for TCP (path wire::kTcpPath). False: impossible, the item is dropped.
     virtual bool send_stream(const session::TransmitItem& /*item*/, base::ByteView /*bytes*/) {
         return false;
     }
@@ -38,10 +37,10 @@ class SocketDirectory {
 };
 
 inline constexpr base::Duration kMaxBlocked = base::seconds(1);
-// A full socket is tried again so often, besides when it says that it is writable.
+// Interval at which a full socket is tried again, besides its notification.
 inline constexpr base::Duration kRetryWhileBlocked = base::milliseconds(20);
-// Sockets that may be full at a time, each with as much as a batch holds; others lose what they do
-// not take.
+// Most sockets that can be full at a time, each with up to a batch; further ones lose what they
+// refuse.
 inline constexpr size_t kMaxBacklogs = 8;
 
 class BatchSender {
@@ -54,15 +53,15 @@ class BatchSender {
 
     // For sessions to add to.
     session::TransmitBatch& batch() { return queue_.batch; }
-    // Sends what the batch holds, or puts it into backlogs; the batch is empty then.
+    // Sends the batch or moves it to backlogs; it is empty afterwards.
     void flush(base::TimePoint now);
     // There are backlogs.
     bool is_holding() const { return backlogs_used_ > 0; }
-    // Tries the full sockets again. True when a backlog is gone, be it sent or lost.
+    // Tries the full sockets again. True when a backlog is gone, sent or dropped.
     bool retry(base::TimePoint now);
-    // Tells the session how much room its paths have. True: one leads to a full socket.
+    // Sets the room of the session's paths. True: one leads to a full socket.
     bool set_rooms(session::Session& session);
-    // A session ends: its items are not to be counted for it.
+    // A session ends: its items are no longer counted for it.
     void forget(const session::Session& session);
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow);
@@ -79,7 +78,7 @@ class BatchSender {
         base::TimePoint blocked_since = base::kNever;  // nothing of its first item has left since
     };
 
-    // The first item behind those from queue.next on that go to that socket.
+    // The first item after those from queue.next on that go to that socket.
     size_t end_of_run(const Queue& queue, const io::UdpSocket* socket);
     size_t send_run(Queue& queue, size_t end, io::UdpSocket& socket);
     static bool is_worth_waiting(const session::TransmitItem& item);

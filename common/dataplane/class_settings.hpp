@@ -1,4 +1,4 @@
-// From the knobs of a configuration file to the settings of a session.
+// Converts the knobs of a configuration file to the settings of a session.
 #pragma once
 
 #include "common/config/class_knobs.hpp"

@@ -1,6 +1,6 @@
-// How long the kernel's connection tracking must remember a connection, as kernel parameters: in
-// each state in which data may still come, at least as long as the flow table remembers its flow
-// (common/flow/flow_table.hpp). For a host whose NAT stands between the tunnel and somebody.
+// Kernel parameters for the time-outs of connection tracking: in each state in which data may still
+// come, at least as long as the flow table remembers a flow (common/flow/flow_table.hpp). For a
+// host whose NAT is between the tunnel and others.
 #pragma once
 
 #include "common/io/sysctl.hpp"
@@ -9,9 +9,9 @@
 
 namespace continuo::dataplane {
 
-// A connection with data that nobody has acknowledged is one in which data may come, too. In the
-// states `syn_sent` and `syn_recv` none comes yet, in `time_wait` and `close` none any more: those
-// stay the kernel's, so that connections that are never answered leave soon.
+// Data may also come in a connection with unacknowledged data. In the states `syn_sent` and
+// `syn_recv` none comes yet, in `time_wait` and `close` none any more: the kernel's values stay
+// there, so that unanswered connections expire soon.
 std::vector<io::SysctlSetting> conntrack_timeouts();
 
 }  // namespace continuo::dataplane

@@ -1,8 +1,8 @@
-// DatagramQueue: datagrams on their way between a data loop and the thread of the TCP connection
-// that carries them (docs/PROTOCOL.md section 3.7). One thread pushes, another one pulls; neither
-// waits for the other. Datagrams cross in batches: the puller is to be woken only for the first
-// datagram that it does not know of, and the pusher is notified of room only after there was
-// little. Datagrams of the low-delay classes overtake the others.
+// DatagramQueue: datagrams between a data loop and the thread of the TCP connection that carries
+// them (docs/PROTOCOL.md section 3.7). One thread pushes, another pulls; neither waits for the
+// other. Datagrams cross in batches: the puller is woken only for the first datagram that it does
+// not know of, and the pusher is notified of room only after it was short. Datagrams of the
+// low-delay classes overtake the others.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -18,8 +18,8 @@ namespace continuo::dataplane {
 
 class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
   public:
-    // Full at so many bytes; the run that reaches the limit is still taken whole. The last part is
-    // for the low-delay classes only.
+    // Limit in bytes; the run that reaches it is still accepted whole. The last part is for the
+    // low-delay classes only.
     static constexpr size_t kLimitBytes = size_t{64} * 1024;
     static constexpr size_t kReservedBytes = session::kReservedRoomBytes;
 
@@ -28,15 +28,15 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     DatagramQueue& operator=(const DatagramQueue&) = delete;
 
     struct Pushed {
-        bool is_taken = false;    // false: full, all of it is refused
-        bool wants_wake = false;  // the puller does not know yet
+        bool is_taken = false;    // false: full, the whole run is refused
+        bool wants_wake = false;  // the puller must be woken
         size_t room_bytes = 0;    // left
     };
-    // Pusher. Datagrams of one class, of `segment_bytes`, the last may be shorter; 0: one datagram.
-    // None is empty or longer than 65 535 bytes. Classes are not authenticated here.
+    // Pusher. Datagrams of one class, of `segment_bytes` each, the last may be shorter; 0: one
+    // datagram. None may be empty or longer than 65 535 bytes. Classes are not authenticated here.
     Pushed push(base::ByteView run, size_t segment_bytes);
 
-    // Pusher: the puller could not be woken. The next push wants it again.
+    // Pusher: the puller could not be woken; the next push asks again.
     void on_wake_failed();
 
     // Pusher.
@@ -44,11 +44,11 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
 
     struct Pulled {
         bool has_more = false;    // `take` refused
-        bool tells_room = false;  // the pusher is to be notified that there is room again
-        uint64_t refused = 0;     // runs that were pushed in vain since the last time
+        bool tells_room = false;  // the pusher must be notified that there is room
+        uint64_t refused = 0;     // runs refused since the last call
     };
-    // Puller. Gives datagrams to `take(base::MutableByteView) -> bool`, those of a band in order;
-    // one that is refused comes again. Views are valid during the call.
+    // Puller. Passes datagrams to `take(base::MutableByteView) -> bool`, those of a band in order;
+    // a refused one comes again. Views are valid during the call.
     template <typename Take>
     Pulled pull(const Take& take) {
         Pulled pulled;
@@ -66,10 +66,9 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
         release(done, pulled);
         return pulled;
     }
-    // Puller: drops what is there and gives its memory back. True: the pusher is to be notified of
-    // the room.
+    // Puller: drops all datagrams and frees the memory. True: notify the pusher of the room.
     bool clear();
-    // Puller: the pusher could not be notified of room. pull() or clear() says so again.
+    // Puller: the pusher could not be notified of room; pull() or clear() reports it again.
     void on_room_untold();
 
   private:
@@ -92,17 +91,17 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     Band patient_;
     size_t waiting_bytes_ = 0;  // of all vectors
     uint64_t refused_ = 0;
-    bool is_told_ = false;  // the puller knows of what is in a back
+    bool is_told_ = false;  // the puller knows of data in a back
     bool wants_room_ = false;
 };
 
-// The way into a TCP connection, for a data loop.
+// The queue into a TCP connection, for a data loop.
 struct StreamPort {
     std::shared_ptr<DatagramQueue> queue;
     std::function<bool()> wake;  // false: could not
 
     explicit operator bool() const { return queue != nullptr; }
-    // As DatagramQueue::push; wakes who pulls.
+    // As DatagramQueue::push; wakes the puller.
     DatagramQueue::Pushed push(base::ByteView run, size_t segment_bytes) const {
         const DatagramQueue::Pushed pushed = queue->push(run, segment_bytes);
         if (pushed.wants_wake && !wake()) {
@@ -112,8 +111,8 @@ struct StreamPort {
     }
 };
 
-// Bytes of datagrams that are taken before the socket took those before them: what is still in the
-// queue can be overtaken by other classes. Short of a control link's own limit.
+// Bytes passed to the link ahead of the socket: datagrams still in the queue can be overtaken by
+// other classes. Below a control link's own limit.
 inline constexpr size_t kMaxUnwrittenStreamBytes = size_t{4} * 1024;
 
 // Moves datagrams from `queue` into `control` (control::ClientControl, control::ServerControl), as

@@ -1,6 +1,6 @@
-// DatagramReceiver: takes datagrams from the sockets of one loop, cuts received runs into single
-// datagrams and hands those that follow each other for one session over together. Nothing is
-// allocated for a datagram. One thread.
+// DatagramReceiver: reads datagrams from the sockets of one loop, cuts received runs into single
+// datagrams and passes consecutive ones of a session on together. Allocates nothing per datagram.
+// One thread.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -17,7 +17,7 @@
 
 namespace continuo::dataplane {
 
-// Reads that a wake-up makes at most from a socket before others get their turn.
+// Most reads from a socket per wake-up before others get their turn.
 inline constexpr size_t kReceiveRounds = 8;
 
 class DatagramReceiver {
@@ -28,11 +28,11 @@ class DatagramReceiver {
     DatagramReceiver(base::DropCounters& drops, InputQueues& queues)
         : drops_(drops), arena_(queues.take_many(io::kSuperBuffers)), queues_(&queues) {}
 
-    // Records what the sockets give; null: nothing is recorded. It must outlive this.
+    // Records received datagrams; null: no recording. Must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads; a
-    // single datagram that comes after a pause is all for now. Gives their bytes.
+    // Calls `each(const io::ReceivedBatch&)` for the socket's data, up to kReceiveRounds reads; a
+    // single datagram after a pause is taken as all for now. Returns the bytes.
     template <typename Each>
     size_t receive(io::UdpSocket& socket, base::TimePoint now, const Each& each) {
         const bool is_after_pause = pause_.ends(now);
@@ -56,8 +56,8 @@ class DatagramReceiver {
         return bytes;
     }
 
-    // One read: calls `each(const io::ReceivedBatch&)` for what came and gives their number, less
-    // than io::kSuperBuffers when the socket has no more.
+    // One read: calls `each(const io::ReceivedBatch&)` for each batch and returns their number;
+    // below io::kSuperBuffers the socket is empty.
     template <typename Each>
     size_t read(io::UdpSocket& socket, const Each& each) {
         const auto batches = socket.receive(arena_);
@@ -73,17 +73,17 @@ class DatagramReceiver {
         return batches->size();
     }
 
-    // For read(): puts `batch` of the caller's socket number `socket` into `queue`. False: there is
-    // no room, it is dropped and counted there.
+    // For read(): puts `batch` of the caller's socket number `socket` into `queue`. False: no room,
+    // so it is dropped and counted there.
     bool keep(const io::ReceivedBatch& batch, uint16_t socket, InputQueue& queue);
 
     struct Always {
         bool operator()() const { return true; }
     };
-    // Gives datagrams that came over TCP for the session `id`, one by one, to
-    // `hand_over(std::span<session::ReceivedDatagram>)`, while `may_go_on()`. Other sessions'
-    // datagrams are dropped, and those that `is_allowed(base::ByteView)` refuses. `local_port` is
-    // what the capture says, since that of the connection is not known here. True: there are more.
+    // Passes datagrams that came over TCP for session `id`, one by one, to
+    // `hand_over(std::span<session::ReceivedDatagram>)`, while `may_go_on()`. Drops datagrams of
+    // other sessions, and those that `is_allowed(base::ByteView)` refuses. `local_port` is for the
+    // capture, since the connection's is not known here. True: there are more.
     template <typename IsAllowed, typename HandOver, typename MayGoOn = Always>
     bool pull(DatagramQueue& queue,
               uint16_t id,
@@ -118,10 +118,10 @@ class DatagramReceiver {
         return pulled.has_more;
     }
 
-    // `batch` came to `local_port`. `find(uint16_t id)` gives a pointer to whom that session id
-    // belongs, or null; `hand_over(owner, std::span<session::ReceivedDatagram>)` takes a run.
-    // Others go to `stray(wire::DatagramKind, datagram)`: a Sealed one has a whole header and
-    // belongs to nobody. It says whether the datagram was of use; else it is counted as a drop.
+    // `batch` came to `local_port`. `find(uint16_t id)` returns a pointer to the owner of that
+    // session id, or null; `hand_over(owner, std::span<session::ReceivedDatagram>)` takes a run.
+    // Others go to `stray(wire::DatagramKind, datagram)`: a Sealed one has a whole header and no
+    // owner. It returns whether the datagram was of use; otherwise it counts as dropped.
     template <typename Find, typename HandOver, typename Stray>
     void split(const io::ReceivedBatch& batch,
                uint16_t local_port,

@@ -1,4 +1,4 @@
-// From what control agreed upon to the ciphers of a session's epoch.
+// Ciphers of a session's epoch from the keys agreed over control.
 #pragma once
 
 #include "common/control/epoch_keys.hpp"
@@ -7,14 +7,14 @@
 
 namespace continuo::dataplane {
 
-// Where the keys go besides; null: nowhere.
+// Also receives the keys; null: none.
 struct ExportAs {
     KeyExport* to = nullptr;
     uint16_t wire_session_up = 0;
     uint16_t wire_session_down = 0;
 };
 
-// The ciphers of one end: a node seals what goes up, a SNAPT what goes down. Errors: as
+// The ciphers of one end: a node seals the direction up, a SNAPT down. Errors: as
 // crypto::make_cipher.
 base::Result<session::EpochInstall> make_install(session::Role role,
                                                  const control::ProtectionOffer& protection,

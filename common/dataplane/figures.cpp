@@ -164,4 +164,8 @@ report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now) {
     return figures;
 }
 
+size_t page_of(const report::JsonValue& request) {
+    return request["after"].unsigned_integer().value_or(0);
+}
+
 }  // namespace continuo::dataplane

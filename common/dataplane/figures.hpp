@@ -1,4 +1,4 @@
-// From the counters of the data path to the figures that both daemons report.
+// The figures that both daemons report, from the counters of the data path.
 #pragma once
 
 #include "common/dataplane/recent_rate.hpp"
@@ -28,7 +28,7 @@ struct ReceivedFigures {
     void add(const session::Session& session);
 };
 
-// Counts of sessions that have ended, so that sums never fall.
+// Counts of ended sessions, so that sums never fall.
 struct EndedSessions {
     report::ClassFigureTable classes;
     base::DropCounters drops;
@@ -42,29 +42,49 @@ uint64_t inner_bytes_sent(const session::Session& session);
 report::TrafficFigures sent_figures(const report::ClassFigureTable& classes);
 report::TrafficFigures received_figures(const ReceivedFigures& received);
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
-// The fields `copies` and `order`: what a session does on several paths at once.
+// The fields `copies` and `order`: a session's use of several paths at once.
 void write_several_paths(report::JsonWriter& json, const session::Session& session);
-// The fields `mtu` and `mtu_confirmed` of a path in use; null without one, and the latter over TCP,
-// which has no such size.
+// The fields `mtu` and `mtu_confirmed` of a path in use; null without one. The latter is null over
+// TCP, which has no such size.
 std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path);
 void write_mtu(report::JsonWriter& json, const session::Session& session);
-// The field `kept_memory`: of what is kept to be sent again or put in order, of all sessions.
+// The field `kept_memory`: of packets kept for repeats or order, of all sessions.
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
-// All but what only the daemon knows: process, app, path, names.
+// All except process, app, path and names, which only the daemon knows.
 report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now);
 
-// A JSON array of the flows; `complete(report::FlowFigures&, const flow::Flow&)` adds what the
-// daemon knows.
+// A page of `flows` ends behind so many flows, and behind so many places of the table, so that it
+// keeps the data loop for about 2 ms. A choice.
+inline constexpr size_t kPageFlows = 1024;
+inline constexpr size_t kPagePlaces = 32'768;
+
+// `after` of a request for a page; 0 where there is none.
+size_t page_of(const report::JsonValue& request);
+
+// {"flows":[…],"next":n}: the flows behind place `after` of the table, 0 at first; `next` is
+// `after` of the page that follows, null at the end. A flow that lives from the first page to the
+// last is in one of them. `complete(report::FlowFigures&, const flow::Flow&)` adds what the daemon
+// knows.
 template <typename Complete>
-std::string flows_json(flow::FlowTable& flows, base::TimePoint now, const Complete& complete) {
+std::string
+flows_json(flow::FlowTable& flows, base::TimePoint now, size_t after, const Complete& complete) {
+    constexpr size_t kStep = 64;
+    size_t count = 0;
     report::JsonWriter json;
-    json.begin_array();
-    flows.for_each([&](const flow::Flow& flow) {
-        report::FlowFigures figures = flow_figures(flow, now);
-        complete(figures, flow);
-        report::write_flow(json, figures);
-    });
+    json.begin_object().key("flows").begin_array();
+    for (size_t places = 0;
+         after != flow::FlowTable::kEnd && count + kStep <= kPageFlows && places < kPagePlaces;
+         places += kStep) {
+        after = flows.visit(after, kStep, [&](const flow::Flow& flow) {
+            report::FlowFigures figures = flow_figures(flow, now);
+            complete(figures, flow);
+            report::write_flow(json, figures);
+            ++count;
+        });
+    }
     json.end_array();
+    json.field("next", after == flow::FlowTable::kEnd ? std::nullopt : std::optional(after));
+    json.end_object();
     return json.take();
 }
 

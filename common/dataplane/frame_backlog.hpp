@@ -1,6 +1,5 @@
-// FrameBacklog: frames that a session's datagrams made beyond its turn, on their way to the TUN
-// device. Their memory is taken as they come, in steps that double, as far as the budget allows it.
-// Pure.
+// FrameBacklog: frames that a session's datagrams made beyond its turn, waiting for the TUN device.
+// Memory is taken as needed, in doubling steps, as far as the budget allows. Pure.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -28,7 +27,7 @@ class FrameBacklog {
     static constexpr size_t kFrameExtraBytes = sizeof(Record) + packet::kVnetHeaderBytes + 120;
 
   public:
-    // All that a resequencer can let go at once.
+    // The most that a resequencer can release at once.
     static constexpr size_t kLimitBytes =
         session::Resequencer::kPackets * (session::Resequencer::kPacketBytes + kFrameExtraBytes);
     static constexpr size_t kFirstBytes = size_t{16} << 10;
@@ -37,12 +36,12 @@ class FrameBacklog {
     explicit FrameBacklog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
     bool is_empty() const { return next_ == bytes_.size(); }
-    // In all frames.
+    // Total of all frames.
     uint64_t packets() const { return packets_; }
-    // False: there is no room.
+    // Returns false if there is no room.
     bool push(base::ByteView frame, const packet::FrameInfo& info, const packet::FiveTuple& tuple);
-    // Gives the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`. Its
-    // owner can be found by the tuple: the former owner may have ended, and is not given.
+    // Passes the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`.
+    // Find its owner by the tuple: the former owner may have ended and is not given.
     template <typename Each>
     void pop(const Each& each) {
         Record record;

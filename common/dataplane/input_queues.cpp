@@ -66,7 +66,7 @@ bool InputQueues::make_room(bool is_large) {
     return true;
 }
 
-// The older half stays, but for a single one, and all of the other size.
+// Keeps the older half, except of a single one, and all inputs of the other size.
 void InputQueues::drop_newer_half(InputQueue& queue, bool of_large) {
     size_t kept = queue.inputs(of_large) / 2;
     queue.last_ = nullptr;
@@ -88,7 +88,7 @@ void InputQueues::drop_newer_half(InputQueue& queue, bool of_large) {
     }
 }
 
-// It is in the list no more.
+// It has left the list.
 void InputQueues::release(InputQueue& queue, Input& input) {
     queue.bytes_ -= counted_bytes(input.packet->length);
     --queue.inputs(is_large(input));

@@ -1,7 +1,7 @@
 // InputQueues: datagrams between the sockets and the sessions. The sockets are drained first, into
-// one bounded queue for each known sender, so that the kernel's one queue for all is always short;
-// what a sender sends beyond its queue is dropped there and counted for it alone. Buffers are
-// moved, not copied, but for short runs, which would waste a long one. Pure. One thread.
+// one bounded queue per known sender, so that the kernel's shared queue stays short; datagrams
+// beyond a sender's queue are dropped there and counted for it alone. Buffers are moved, not
+// copied, except short runs, which would waste a long one. Pure. One thread.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -12,12 +12,12 @@
 
 namespace continuo::dataplane {
 
-// Limits of a queue in received bytes; a short run counts as a small buffer. One sender has the
-// first, all senders at unknown addresses share the second.
+// Limits of a queue in received bytes; a short run counts as a small buffer. The first is for one
+// sender, the second for all unknown addresses together.
 inline constexpr size_t kInputQueueBytes = size_t{16} << 20;
 inline constexpr size_t kStrangersQueueBytes = size_t{512} << 10;
-// Buffers of all queues together. When those of a size are used up, the queue that holds most of
-// them loses half of them.
+// Most buffers of all queues. When those of a size are used up, the queue with the most of them
+// loses half.
 inline constexpr size_t kSmallInputs = 16384;
 inline constexpr size_t kLargeInputs = 256;
 
@@ -28,7 +28,7 @@ struct Input {
     base::IpAddress to;
     uint16_t segment_bytes = 0;
     uint16_t socket = 0;      // the caller's
-    uint32_t done_bytes = 0;  // already handled
+    uint32_t done_bytes = 0;  // handled already
     Input* next = nullptr;
 
     size_t datagrams() const {
@@ -45,7 +45,7 @@ class InputQueue {
 
     bool is_empty() const { return first_ == nullptr; }
     Input* front() { return first_; }
-    size_t bytes() const { return bytes_; }  // as they count for its limit
+    size_t bytes() const { return bytes_; }  // as counted against its limit
     size_t size() const { return small_inputs_ + large_inputs_; }
     // Datagrams that found no room.
     uint64_t dropped() const { return dropped_; }
@@ -71,22 +71,21 @@ class InputQueues {
     InputQueues& operator=(const InputQueues&) = delete;
     ~InputQueues();
 
-    // For as much; room is made at the cost of the queue with most buffers of that size. Null:
-    // there is none to be made.
+    // A buffer of that size; takes room from the queue with the most if needed. Null: impossible.
     packet::PacketPtr take(size_t bytes);
-    // That many of the largest; while nothing is taken yet.
+    // Makes that many of the largest buffers; only before anything is taken.
     std::vector<packet::PacketPtr> take_many(size_t count);
-    // Whether a buffer for as much finds room; if not, `datagrams` are counted as dropped.
+    // Whether there is room for a buffer of that size; otherwise counts `datagrams` as dropped.
     bool admit(InputQueue& queue, size_t bytes, size_t datagrams) const;
     static void drop(InputQueue& queue, size_t datagrams) { queue.dropped_ += datagrams; }
-    // Behind the others; admit() has said yes.
+    // Appends the input; admit() must have returned true.
     void push(InputQueue& queue, Input input);
-    // The front is done with.
+    // Removes the front input.
     void pop(InputQueue& queue);
-    // The front of `from` goes behind the others of `to`. Without room there it is dropped and
-    // counted there.
+    // Moves the front of `from` to the end of `to`. Without room there it is dropped and counted
+    // there.
     void move_front(InputQueue& from, InputQueue& to);
-    // Gives how many datagrams are dropped by that; dropped() does not count them.
+    // Returns how many datagrams this drops; dropped() does not count them.
     size_t clear(InputQueue& queue);
 
   private:

@@ -16,9 +16,9 @@ using packet::CaptureInterface;
 
 namespace {
 
-// The wall clock is read anew so often: it may be set meanwhile.
+// Interval at which the wall clock is read: it may be set meanwhile.
 constexpr base::Duration kClockInterval = base::seconds(1);
-// Kept free for the statistics at the end.
+// Reserved for the statistics at the end.
 constexpr uint64_t kEndBytes = packet::kCaptureInterfaces * packet::kStatisticsBlockBytes;
 constexpr std::array<CaptureInterface, packet::kCaptureInterfaces> kInterfaces = {
     CaptureInterface::Inner, CaptureInterface::Outer, CaptureInterface::Streamed};
@@ -60,7 +60,7 @@ PacketRecorder::~PacketRecorder() {
         on_failure(error);
     }
     if (state_ == State::Failed) {
-        return;  // how much of the latest packets is there is not known
+        return;  // it is unknown how much of the latest packets was written
     }
     log(LogLevel::Info, "%s: %llu packets written, %llu not", options_.path.c_str(),
         static_cast<unsigned long long>(written), static_cast<unsigned long long>(dropped));

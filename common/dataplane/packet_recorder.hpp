@@ -1,7 +1,7 @@
-// PacketRecorder: `capture_file`. Writes what passes the TUN device and the UDP sockets of one loop
-// to a pcapng file; nothing but a null pointer where it is not wanted. It never waits: a packet
-// that finds the buffer full, and every one behind the size limit or a disk error, is counted and
-// left out. docs/OPERATIONS.md says what stands in the file.
+// PacketRecorder: `capture_file`. Writes the packets of the TUN device and the UDP sockets of one
+// loop to a pcapng file; a null pointer where it is not wanted. It never waits: packets that find
+// the buffer full, or come after the size limit or a disk error, are counted and left out.
+// docs/OPERATIONS.md describes the file.
 #pragma once
 
 #include "common/io/delayed_writer.hpp"
@@ -37,11 +37,11 @@ class PacketRecorder {
     void inner(base::ByteView packet, const packet::Offload& offload, Direction direction);
     // The same behind its virtio_net_hdr.
     void inner_frame(base::ByteView frame, Direction direction);
-    // Records what a socket took or gave, datagram by datagram.
+    // Records datagrams sent or received on a socket, one by one.
     void sent(const io::UdpSocket& socket, const io::SendItem& item);
     void received(const io::UdpSocket& socket, const io::ReceivedBatch& batch);
 
-    // Records what a TCP connection carries in place of sockets: a datagram, or a run of
+    // Records datagrams on a TCP connection that replaces the sockets: one, or a run of
     // `segment_bytes`.
     void streamed(const packet::DatagramHeader& header,
                   base::ByteView bytes,

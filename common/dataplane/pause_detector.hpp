@@ -1,6 +1,6 @@
 // PauseDetector: tells a packet that comes alone, such as a request, from one of many. The first
-// after a pause goes on before the kernel is asked whether there is another one behind it: that
-// question costs as much as the packet's own read. Pure.
+// after a pause is handled before the kernel is asked for another one: that question costs as much
+// as reading the packet. Pure.
 #pragma once
 
 #include "common/base/time.hpp"

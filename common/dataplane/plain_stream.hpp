@@ -18,14 +18,13 @@ wire::Hello make_hello(uint16_t wire_session,
                        const control::EpochKeys& keys,
                        uint8_t tag_bytes);
 
-// SNAPT: which HELLOs of one session are believed. One that was overheard is not, when it is sent
-// again: its number was there.
+// SNAPT: which HELLOs of one session are accepted. A recorded one that is sent again is not: its
+// number was used.
 class HelloCheck {
   public:
-    // Keys of a new epoch; those of the one before it stay good.
+    // Keys of a new epoch; those of the previous one stay valid.
     void add(const control::EpochKeys& keys);
-    // Whether a node that has the keys made it, for the first time. Takes the same time for any
-    // tag.
+    // Whether a node with the keys made it, and it is new. Takes the same time for any tag.
     bool accepts(const wire::Hello& hello, uint8_t tag_bytes);
 
   private:
@@ -41,18 +40,18 @@ class PlainStream {
     explicit PlainStream(io::TcpStream stream) : stream_(std::move(stream)) {}
 
     int fd() const { return stream_.fd(); }
-    // Goes out before any datagram.
+    // Sent before any datagram.
     void set_hello(const wire::Hello& hello) { hello_ = hello; }
 
     struct Flushed {
         bool is_done = false;     // false: the rest when the socket is writable
         bool tells_room = false;  // as DatagramQueue::Pulled
     };
-    // Sends what there is. Errors: System.
+    // Sends all it can. Errors: System.
     base::Result<Flushed> flush(DatagramQueue& queue);
 
-    // Gives the records that came to `each(base::ByteView) -> bool` while it answers true; the rest
-    // waits for the next call. False: the connection is over, or not as it should be.
+    // Passes received records to `each(base::ByteView) -> bool` while it returns true; the rest
+    // waits for the next call. False: the connection has ended or is faulty.
     template <typename Each>
     bool receive(const Each& each) {
         if (!take_records(each)) {
@@ -66,7 +65,7 @@ class PlainStream {
     }
 
   private:
-    // False: stopped, or broken.
+    // Returns false when stopped or broken.
     template <typename Each>
     bool take_records(const Each& each) {
         size_t done = 0;

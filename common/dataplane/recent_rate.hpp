@@ -1,5 +1,5 @@
-// RecentRate: how fast a count of bytes grows lately. Somebody looks at it about once a second;
-// the rate is then of the last two to four seconds.
+// RecentRate: the recent growth rate of a byte count. Sampled about once a second; the rate covers
+// the last two to four seconds.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -11,8 +11,7 @@ namespace continuo::dataplane {
 
 class RecentRate {
   public:
-    // `total_bytes`: all so far. A smaller one than before begins anew, as does a look after a long
-    // pause.
+    // `total_bytes`: the count so far. A smaller count than before, or a long pause, starts anew.
     void look(uint64_t total_bytes, base::TimePoint now) {
         const bool is_new = older_.at == base::TimePoint{} || total_bytes < newer_.total_bytes ||
                             now - newer_.at > kLongestPause;

@@ -15,8 +15,8 @@ struct RecordingFiles {
     io::UniqueFd capture;
     io::UniqueFd keys;
 };
-// Empties the one and appends to the other; opens nothing that is not asked for. Nothing, and what
-// is wrong with `config_file` in `complaint`, if one cannot be opened.
+// Empties the capture file and opens the keys file for appending, each only if configured. Nothing,
+// with the fault of `config_file` in `complaint`, if one cannot be opened.
 std::optional<RecordingFiles> open_recording(const config::DebugConfig& debug,
                                              const std::string& config_file,
                                              config::Diagnostic& complaint);
@@ -31,7 +31,7 @@ struct KeyNames {
 //   continuo_key SESSION EPOCH up|down KIND/TAG_BYTES KEY IV
 std::string key_lines(const KeyNames& names, const control::EpochKeys& keys);
 
-// `capture_keys_file`. Writes at once, since it happens once an epoch.
+// `capture_keys_file`. Writes at once: it happens once per epoch.
 class KeyExport {
   public:
     KeyExport(io::UniqueFd file, std::string path)

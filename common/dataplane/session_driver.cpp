@@ -10,8 +10,8 @@ using session::Session;
 
 namespace {
 
-// A deadline that has come although polling gave nothing (credit, budget) is looked at again only
-// then.
+// A deadline that has come although polling gave nothing (credit, budget) is checked again only
+// after this.
 constexpr base::Duration kShortestSleep = base::microseconds(200);
 
 }  // namespace
@@ -68,7 +68,7 @@ void SessionDriver::pump(TimePoint now) {
     poll_touched(now);
     sender_.flush(now);
     const TimePoint earliest = heap_.empty() ? base::kNever : heap_.front()->hook.deadline;
-    // Sending may touch: a size refused.
+    // Sending may touch a session: a size was refused.
     const bool has_work = sender_.is_holding() || !touched_.empty();
     timer_.set(has_more_  ? now
                : has_work ? std::min(earliest, now + kRetryWhileBlocked)
@@ -80,12 +80,12 @@ void SessionDriver::run_due(TimePoint now) {
         Session& due = *heap_.front();
         due.on_timeout(now);
         touch(due);
-        // Polling sets it anew.
+        // Polling sets it again.
         set_deadline(due, std::max(due.next_deadline(now), now + kRetryWhileBlocked));
     }
 }
 
-// Sessions left over when the time is up come after those touched later: polling begins at the
+// Sessions left over when time is up are placed after those touched later: polling starts at the
 // back.
 void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
@@ -114,7 +114,7 @@ void SessionDriver::poll_touched(TimePoint now) {
     polling_.clear();
 }
 
-// True: there may be more.
+// Returns true if there may be more.
 bool SessionDriver::poll(Session& session, TimePoint now) {
     set_rooms(session);
     const bool has_more = session.poll_transmit(sender_.batch(), now);
@@ -124,7 +124,7 @@ bool SessionDriver::poll(Session& session, TimePoint now) {
     return has_more;
 }
 
-// wait_writable or the timer brings us back to those that have to wait.
+// wait_writable or the timer returns to those that must wait.
 void SessionDriver::set_rooms(Session& session) {
     if (sender_.is_holding() && sender_.set_rooms(session) &&
         !std::exchange(session.hook.is_waiting, true)) {
@@ -132,8 +132,8 @@ void SessionDriver::set_rooms(Session& session) {
     }
 }
 
-// The one that filled the socket comes last, the others as they have waited: polling begins at the
-// back.
+// The session that filled the socket comes last, the others in the order of their wait: polling
+// starts at the back.
 void SessionDriver::wake_waiting() {
     if (waiting_.empty()) {
         return;

@@ -1,6 +1,6 @@
 // SessionDriver: polls the sessions of one loop after their inputs, at their deadlines and when
-// sockets drain. Touch a session after every input, pump once when the wake-up's inputs are all in.
-// Sessions that have much to send take turns.
+// sockets drain. Touch a session after every input, and pump once after all inputs of a wake-up.
+// Sessions with much to send take turns.
 #pragma once
 
 #include "common/dataplane/batch_sender.hpp"
@@ -11,10 +11,10 @@
 
 namespace continuo::dataplane {
 
-// With a clock: the bytes a session adds before the next one with something to send has its turn,
-// and how long pump() works before it leaves the rest to the next wake-up.
+// With a clock: bytes that a session may add before the next one has its turn, and how long pump()
+// works before it leaves the rest to the next wake-up.
 inline constexpr size_t kSendTurnBytes = size_t{128} * 1024;
-// The same of a session that alone has something to send: about what a batch holds.
+// The same for the only session with data to send: about a full batch.
 inline constexpr size_t kSoleTurnBytes = size_t{384} * 1024;
 inline constexpr base::Duration kPumpTime = base::microseconds(500);
 
@@ -31,12 +31,12 @@ class SessionDriver {
     void add(session::Session& session);
     void remove(session::Session& session);
     void touch(session::Session& session);
-    // Time as it passes, by which the work of a wake-up is bounded; without it, it is not.
+    // Clock that bounds the work of a wake-up; without it there is no bound.
     void set_clock(Clock clock) { clock_ = std::move(clock); }
-    // Polls touched and due sessions and sends. While a socket is full nothing is sealed for paths
-    // that lead there; the sessions' other paths, and other sessions, go on.
+    // Polls touched and due sessions, and sends. While a socket is full nothing is sealed for paths
+    // that use it; the sessions' other paths, and other sessions, go on.
     void pump(base::TimePoint now);
-    // True while a full socket keeps datagrams waiting.
+    // True while datagrams wait for a full socket.
     bool is_holding() const { return sender_.is_holding(); }
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.forget(flow); }

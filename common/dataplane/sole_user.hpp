@@ -1,13 +1,13 @@
-// SoleUser: whether one alone has used a way for a while. Its work may be done in larger pieces,
-// which stay in a processor's own cache; who comes after a long silence may have to wait for one of
-// them, once. Pure.
+// SoleUser: whether only one has used a resource for a while. Its work may then be done in larger
+// pieces, which stay in a processor's cache; a newcomer may have to wait for one of them, once.
+// Pure.
 #pragma once
 
 #include "common/base/time.hpp"
 
 namespace continuo::dataplane {
 
-// Nobody else has used it for so long.
+// Time without any other user.
 inline constexpr base::Duration kSoleUserAfter = base::seconds(10);
 
 class SoleUser {

@@ -13,10 +13,10 @@
 
 namespace continuo::dataplane {
 
-// Frames a wake-up takes at most from the device before others get their turn.
+// Most frames taken from the device per wake-up before others get their turn.
 inline constexpr size_t kTunBurst = 64;
 inline constexpr size_t kTunBytesBetweenFlushes = size_t{128} * 1024;
-// Packets between two looks at the clock.
+// Packets between two clock readings.
 inline constexpr size_t kTunPacketsAtOnce = 16;
 
 class TunPort final : public packet::FrameSink {
@@ -33,21 +33,20 @@ class TunPort final : public packet::FrameSink {
     TunPort& operator=(const TunPort&) = delete;
     ~TunPort() override;
 
-    // Frees some of the pool's buffers, large ones or small ones, at the cost of whoever holds
-    // most.
+    // Frees some of the pool's buffers, large or small ones, taking them from whoever holds most.
     using MakeRoom = std::function<bool(bool is_large)>;
-    // Asked when the pool is empty; without it, what comes then is dropped.
+    // Called when the pool is empty; without it, frames that come then are dropped.
     void set_make_room(MakeRoom make_room) { make_room_ = std::move(make_room); }
-    // Asked before each frame to the kernel; true: it took the frame over, for write_held().
+    // Called before each frame to the kernel; true: it has taken the frame over, for write_held().
     using HoldsBack = std::function<bool(base::ByteView frame, const packet::FrameInfo& info)>;
     void set_hold_back(HoldsBack holds_back) { holds_back_ = std::move(holds_back); }
     // Records what passes the device; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Takes up to `most` packets and gives their bytes. `each` owns the packet; `flush() -> bool`
+    // Takes up to `most` packets and returns their bytes. `each` owns the packet. `flush() -> bool`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
     // overflow a class queue, and `has_time() -> bool` after every kTunPacketsAtOnce; false ends
-    // the burst. A packet that comes after a pause is all for now, unless it is one of a stream.
+    // the burst. A packet after a pause is taken as all for now, unless it belongs to a stream.
     template <typename Each, typename Flush, typename HasTime>
     size_t read_burst(base::TimePoint now,
                       bool is_stream,
@@ -81,7 +80,7 @@ class TunPort final : public packet::FrameSink {
 
     packet::Coalescer& coalescer() { return coalescer_; }
     const packet::Coalescer& coalescer() const { return coalescer_; }
-    // One packet to the kernel as it is, with complete checksums; the pending runs go first.
+    // Writes one packet unchanged, with complete checksums, after the pending runs.
     void write_packet(base::ByteView packet, void* owner, uint64_t payload_bytes);
     const io::TunDevice& device() const { return device_; }
 

@@ -26,7 +26,7 @@ void Turns::take_out(Turn& turn) {
     turn.place_ = Turn::Place::Idle;
 }
 
-// Rounds that it has let pass pay off its debt, but save nothing up.
+// Rounds spent idle pay off its debt but save nothing up.
 Duration Turns::credit(Turn& turn) const {
     if (!turn.is_waiting() && turn.round_ != round_) {
         const auto enough = static_cast<uint64_t>((kTurn - turn.credit_) / kTurn + 1);

@@ -1,8 +1,7 @@
-// Turns: who works next on a loop that several keep busy. Deficit round robin by measured time:
-// what a turn has cost is known only afterwards, and is paid off before the next one. Who has used
-// less than its share comes before those that wait, so one that asks for little is served at once
-// however much the others want. Debts stand in full. Pure: the caller measures, and leaves out what
-// was not its work.
+// Turns: who works next on a shared loop. Deficit round robin by measured time: the cost of a turn
+// is known only afterwards, and is paid off before the next one. A participant below its share
+// comes before those that wait, so small work is served at once however much the others want. Debts
+// are not capped. Pure: the caller measures, and excludes work of others.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -30,23 +29,23 @@ class Turn {
     Turn* previous_ = nullptr;
     Place place_ = Place::Idle;
     base::Duration credit_ = kTurn;
-    uint64_t round_ = 0;  // when it last had nothing to do
+    uint64_t round_ = 0;  // when it was last idle
 };
 
 class Turns {
   public:
-    // It has something to do; nothing changes when it waits already.
+    // The participant has work; no effect when it already waits.
     void wake(Turn& turn);
-    // The participant whose turn it is, the same until finish(); null when nobody waits.
+    // The participant whose turn it is, until finish(); null when nobody waits.
     Turn* next();
-    // It used so much of its turn.
+    // Its turn took this long.
     void finish(Turn& turn, base::Duration cost, bool has_more);
-    // It cost so much outside its turns.
+    // It cost this much outside its turns.
     void charge(Turn& turn, base::Duration cost);
     void remove(Turn& turn);
-    // Nobody waited for so long: that pays off debts as rounds do.
+    // Nobody waited for this long, which pays off debts like rounds do.
     void pass(base::Duration idle);
-    // Time left to it in this round; zero or less: others come first.
+    // Time left in this round; zero or less: others come first.
     base::Duration credit(Turn& turn) const;
     size_t waiting() const { return early_.count + late_.count; }
     bool is_empty() const { return waiting() == 0; }

@@ -74,7 +74,7 @@ Result<void> Decoder::decode_section(ByteView content) {
     return {};
 }
 
-// The list of latest entries is not cleared: what it says is checked against the entries of the
+// The list of latest entries is not cleared: an item is checked against the entries of the
 // section.
 uint32_t Decoder::latest(uint32_t index) const {
     const uint32_t entry = scratch_.latest_[index];

@@ -1,7 +1,7 @@
 // Decoder: restores packets from entries (docs/PROTOCOL.md sections 6.3 to 6.5). One for each
-// (session, epoch, direction, lane). Input is authenticated and not replayed, but nothing else is
-// believed. A datagram is decoded wholly against the state before it, and changes state only in
-// commit:
+// (session, epoch, direction, lane). Input is authenticated and not replayed, but nothing else in
+// it is trusted. A datagram is decoded entirely against the state before it, and changes state only
+// in commit:
 //
 //   begin, apply_floor for each FLOOR, is_below_floor -> drop, decode_section..., read entries(),
 //   commit or rollback
@@ -75,10 +75,10 @@ class Decoder {
     ~Decoder() = default;
 
     void begin(uint16_t space, uint64_t sequence);
-    // A FLOOR frame of this datagram. False when it makes no sense (above the datagram itself) or
-    // there are more than kMaxSpaces spaces: the body is bad.
+    // A FLOOR frame of this datagram. False, and the body is bad, when it is above the datagram
+    // itself or there are more than kMaxSpaces spaces.
     bool apply_floor(uint16_t space, uint64_t sequence);
-    // The sender has given the datagram up: drop it as BelowFloor, do not acknowledge it.
+    // The sender has given the datagram up: drop it as BelowFloor and do not acknowledge it.
     bool is_below_floor() const { return is_below_floor_; }
     // The content of one section, plain. After an error only rollback is allowed; see drop_reason.
     base::Result<void> decode_section(ByteView content);
@@ -87,8 +87,8 @@ class Decoder {
     }
     // True when the datagram is stateful: it is to be acknowledged.
     bool commit();
-    // In the latest commit a context found no memory. The datagram must not be acknowledged, so
-    // that the sender does without.
+    // True when the latest commit found no memory for a context. The datagram must then not be
+    // acknowledged, so that the sender does not rely on the context.
     bool is_short_of_memory() const { return is_short_of_memory_; }
     // True when a reference was set: the acknowledgement is urgent. Valid before commit.
     bool has_set() const { return !scratch_.changes_.empty(); }

@@ -1,13 +1,13 @@
 // Encoder: writes packets as entries of sections (docs/PROTOCOL.md sections 6.3 to 6.5). One for
-// each (session, epoch, direction, lane); dies with its epoch. Pure, one thread. One datagram is
-// built at a time:
+// each (session, epoch, direction, lane); ends with its epoch. Pure, one thread. Builds one
+// datagram at a time:
 //
 //   begin_datagram, write floors() as FLOOR frames, { begin_section, append..., close_section }...,
 //   end_datagram
 //
-// and abort_datagram undoes all since begin_datagram; retry_datagram keeps what is written of it,
-// floors(), and undoes the rest. Every acknowledged run goes to on_acknowledged. A datagram that
-// may be acknowledged but has no entries (a PING) needs begin_datagram and end_datagram as well.
+// abort_datagram undoes everything since begin_datagram; retry_datagram keeps begin_datagram and
+// floors() and undoes the rest. Pass every acknowledged run to on_acknowledged. A datagram that may
+// be acknowledged but has no entries (a PING) needs begin_datagram and end_datagram as well.
 #pragma once
 
 #include "common/elision/entry_bytes.hpp"
@@ -24,7 +24,7 @@ struct DatagramSummary {
 
 // May the datagram set references? Not a copy, and not one that is split over several.
 enum class Setting : uint8_t { Allowed, Forbidden };
-// Counted: nothing more is known. ToEnd: the payload reaches to the end of the section, which takes
+// Counted: the length is written. ToEnd: the payload extends to the end of the section, which takes
 // no further entry.
 enum class Extent : uint8_t { Counted, ToEnd };
 
@@ -49,7 +49,7 @@ class Encoder {
     ~Encoder() = default;
 
     void set_skew(Duration skew) { in_flight_.set_skew(skew); }
-    // Nothing that is in flight is given up before then: it may be sent again as it is.
+    // Datagrams in flight are not given up before then: they may be repeated unchanged.
     void spare(TimePoint until) { in_flight_.spare(until); }
     // True when a datagram sent then, and not acknowledged, counts as lost: a FLOOR may refuse it.
     bool has_given_up(TimePoint sent_at, TimePoint now) const {
@@ -87,21 +87,21 @@ class Encoder {
     // Makes the last entry's payload reach to the end of the section, if that is shorter (the
     // payload is moved).
     void close_section(ByteWriter& writer);
-    // The datagram has something about this flow that must not arrive after its index is opened
-    // again (CLOSED). Before its first section; retry_datagram keeps it.
+    // The datagram contains something about this flow (CLOSED) that must not arrive after its index
+    // is reused. Call before its first section; retry_datagram keeps it.
     void count_user(uint32_t index);
     // `datagrams`: over how many, with consecutive numbers, the content was split; at most
     // kMaxRecordDatagrams.
     DatagramSummary end_datagram(uint32_t datagrams = 1);
     void abort_datagram();
-    // All sections are written anew. floors() are the same: no FLOOR counts that is not written.
+    // Rewrites all sections. floors() stay the same: only FLOORs that are written count.
     void retry_datagram();
 
     // Upper bound of what append writes before the payload, unless what is static in the flow
     // changes (kMaxOpenBytes).
     size_t max_entry_bytes(uint32_t index) const;
-    // Some flow waits for FLOOR frames to be sent: the next datagram should be built by
-    // begin_datagram, not be a run of segments. The receiver acknowledges whatever has a FLOOR.
+    // A flow waits for FLOOR frames: build the next datagram with begin_datagram, not as a run of
+    // segments. The receiver acknowledges every datagram with a FLOOR.
     bool wants_floor() const { return wants_floor_; }
 
     // The form of a super-packet's segments, each alone in a datagram in one raw section. `first`
@@ -125,7 +125,7 @@ class Encoder {
     // One run of an ACK, both ends included. False, and nothing done, when it has numbers that were
     // never sent.
     bool on_acknowledged(uint16_t space, uint64_t first, uint64_t last, TimePoint now);
-    // Now and then (seconds): gives back what an idle encoder does not need.
+    // Call at intervals of seconds: frees memory that an idle encoder does not need.
     void on_time(TimePoint now);
 
     const EncoderCounters& counters() const { return counters_; }
@@ -146,7 +146,7 @@ class Encoder {
         bool sets = false;
         EntryBytes entry;
     };
-    // Where the last entry of the section tells its length, in the writer.
+    // Position of the last entry's length field in the writer.
     struct LastLength {
         size_t at = 0;
         size_t bytes = 0;  // 0: nothing to gain

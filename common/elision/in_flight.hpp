@@ -1,7 +1,7 @@
-// An encoder's memory of datagrams that may still arrive (docs/PROTOCOL.md section 6.5, rules 1 to
-// 4): which references they use or set, when they were sent, and the floor of each space. A record
-// stands for up to 64 consecutive datagrams of a space with the same uses. Bounded by kMaxRecords
-// and kMaxUseChunks; has_room() says so beforehand.
+// An encoder's record of datagrams that may still arrive (docs/PROTOCOL.md section 6.5, rules 1 to
+// 4): the references they use or set, when they were sent, and the floor of each space. A record
+// stands for up to 64 consecutive datagrams of a space with equal uses. Bounded by kMaxRecords and
+// kMaxUseChunks; check has_room() first.
 #pragma once
 
 #include "common/elision/flow_context.hpp"
@@ -60,7 +60,7 @@ class InFlight {
     void copy_floors(std::vector<Floor>& to) const;
     // Changes whenever a floor rises.
     uint64_t floor_version() const { return dead_datagrams_; }
-    // Nothing was acknowledged for so long that references are better not used.
+    // Nothing was acknowledged for so long that references should not be used.
     bool is_silent(TimePoint now) const;
     // Nothing was sent for long.
     bool is_idle(TimePoint now) const;

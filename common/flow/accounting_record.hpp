@@ -1,4 +1,4 @@
-// UsageRecord: what one flow used in one interval, as the ledger of a SNAPT keeps it and every sink
+// UsageRecord: the usage of one flow in one interval, as a SNAPT's ledger keeps it and every sink
 // gets it. Field names are the column names of usage_record. Byte counters are sums of whole
 // packets; times are microseconds UTC.
 #pragma once
@@ -31,16 +31,16 @@ inline constexpr uint32_t kClockStepped = 16;
 inline constexpr uint32_t kDelayUnknown = 32;
 inline constexpr uint32_t kLateSeal = 64;    // the ledger could not be written when it was due
 inline constexpr uint32_t kAggregate = 128;  // several flows of one session and class
-// Its hash is over the account, too. Without: the record is older than accounts were, and was given
-// to one afterwards.
+// The hash also covers the account. Without: the record predates accounts, and was assigned to one
+// later.
 inline constexpr uint32_t kHasAccount = 256;
-inline constexpr uint32_t kTunnel = 512;  // of no flow: only tun_up and tun_down
-// What is null because nobody has measured it.
+inline constexpr uint32_t kTunnel = 512;  // without a flow: only tun_up and tun_down
+// Null values that were not measured.
 inline constexpr uint32_t kJitterUnknown = 1024;
 inline constexpr uint32_t kLossUnknown = 2048;
 }  // namespace record_flag
 
-// Parts that `delay_us` is the sum of.
+// Components of `delay_us`.
 namespace delay_source {
 inline constexpr int64_t kTunnel = 1;
 inline constexpr int64_t kRemote = 2;
@@ -81,16 +81,16 @@ struct UsageRecord {
     std::optional<int64_t> delay_max_us;  // largest of the flow so far
     std::optional<int64_t> delay_src;     // bits of delay_source
     std::optional<int64_t> jitter_us;     // of the same packets: how much the delay varied
-    int64_t handovers = 0;  // of the node while the flow carried something; of each flow of several
+    int64_t handovers = 0;  // of the node while the flow carried data; of each flow of several
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;
     int64_t account_id = 0;  // of the user; 0: not known
-    // Inner bytes that were sent to the node while it was gone; nothing else counts them. Unknown:
-    // the record is older than that.
+    // Inner bytes sent to the node while it was gone; in no other count. Unknown: the record is
+    // older than the field.
     std::optional<int64_t> undelivered;
-    // Outer bytes of datagrams that brought no packets of their own: control, padding, copies, what
-    // was sent again. Unknown as above; both or none.
+    // Outer bytes of datagrams without packets of their own: control, padding, copies, repeats.
+    // Unknown as above; both or none.
     std::optional<int64_t> tun_up;
     std::optional<int64_t> tun_down;
 };

@@ -1,5 +1,5 @@
-// Plain copies of LiveCounters, for those who read them: differences, sums, storage. And the few
-// calls by which the data loop counts.
+// Plain copies of LiveCounters for readers: differences, sums, storage. Also the calls by which the
+// data loop counts.
 #pragma once
 
 #include "common/flow/flow.hpp"

@@ -60,7 +60,8 @@ struct FlowPaths {
     base::Duration gap{};         // between that and the one before
 };
 
-// Whose limits a flow counts for: its owner's, which the daemon knows, and its table's.
+// Base of shares: limits that a flow counts for, its owner's, which the daemon knows, and its
+// table's.
 enum class ShareLevel : uint8_t { Owner, Table };
 inline constexpr size_t kShareLevels = 2;
 class FlowShare;
@@ -69,14 +70,13 @@ struct FlowLinks {
     struct Flow* previous = nullptr;
 };
 
-// Bytes of a flow that were sent down and are not known to arrive; changed by session::Unheard
-// alone.
+// Bytes of a flow sent down that are not known to have arrived; changed only by session::Unheard.
 struct UnheardBytes {
     uint64_t packets = 0;
     uint64_t inner = 0;
     uint64_t payload = 0;
     uint64_t outer = 0;
-    uint32_t place = 0;  // in the list of those that have some
+    uint32_t place = 0;  // in the list of flows with such bytes
 
     bool is_empty() const { return packets == 0 && outer == 0; }
     void add(const UnheardBytes& more) {
@@ -87,10 +87,10 @@ struct UnheardBytes {
     }
 };
 
-// Who numbers flows derives from it; compared only.
+// Base of flow owners; only compared.
 struct FlowOwner {};
 
-// What a daemon keeps for a flow derives from it; the daemon alone knows as what.
+// Base of a daemon's data for a flow; only the daemon knows the type.
 struct FlowDetails {};
 
 struct Flow {
@@ -126,7 +126,7 @@ struct Flow {
     FlowLinks share_links[kShareLevels];
 };
 
-// The record as what the daemon knows it to be; null while the flow has none.
+// The data as the daemon's type; null while the flow has none.
 template <typename Details>
 Details* details_as(const Flow& flow) {
     return static_cast<Details*>(

@@ -1,7 +1,7 @@
 // FlowShare: flows that share a limit, and which of them gives way to a new one: the oldest that
 // was never answered, or is closed and only lingers. Ordinary flows leave a reserve to favoured
-// ones (DNS, TCP, class lt-ld), so that one program that sends to thousands of destinations keeps
-// nobody's names and pages out. A flow is in its owner's share and in its table's. Pure; lists are
+// ones (DNS, TCP, class lt-ld), so that a program that contacts thousands of destinations does not
+// block others' names and pages. A flow is in its owner's share and in its table's. Pure; lists are
 // intrusive.
 #pragma once
 
@@ -22,8 +22,7 @@ class FlowShare {
     FlowShare& operator=(FlowShare&&) = delete;
     ~FlowShare() { CTN_ASSERT(flows_ == 0); }
 
-    // Where the payload of its flows that was delivered is counted as well, by the flows' one
-    // writer; null: nowhere.
+    // Also counts the delivered payload of its flows, with one writer; null: none.
     void count_into(Counter* payload) { payload_ = payload; }
     void count_payload(uint64_t bytes) {
         if (payload_ != nullptr) {
@@ -32,11 +31,11 @@ class FlowShare {
     }
 
     size_t flows() const { return flows_; }
-    // Whether another one finds a place. `limit` 0: none.
+    // Whether there is room for another one. `limit` 0: none.
     bool has_room(size_t limit, bool is_favoured) const {
         return limit == 0 || (flows_ < limit && (is_favoured || leaves_reserve(limit)));
     }
-    // Whether another ordinary one leaves the reserve as it is.
+    // Whether another ordinary one leaves the reserve free.
     bool leaves_reserve(size_t limit) const {
         return flows_ - favoured_ < limit - limit / kReserveDivisor;
     }

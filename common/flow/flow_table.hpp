@@ -19,7 +19,7 @@ namespace continuo::flow {
 namespace timeout {
 inline constexpr base::Duration kUdp = base::seconds(120);  // RFC 4787 REQ-5
 inline constexpr base::Duration kUdpUnanswered =
-    base::seconds(30);  // ours: below REQ-5, as thousands of them may be under way at once; the NAT
+    base::seconds(30);  // ours: below REQ-5, as thousands may be under way at once; the NAT
                         // behind the SNAPT goes on knowing the mapping
 inline constexpr base::Duration kDns = base::seconds(10);  // REQ-5a: well-known port may be shorter
 inline constexpr base::Duration kTcpTransitory =
@@ -33,7 +33,7 @@ inline constexpr base::Duration kEndedThere =
     base::seconds(2);  // ours: longer than TCP waits before it repeats a SYN (RFC 6298, 2.1)
 }  // namespace timeout
 
-// Flows that give way to one at most, as after a limit was lowered: each costs time.
+// Most flows displaced for one, as after a limit was lowered: each takes time.
 inline constexpr size_t kMostGiveWay = 64;
 
 // A flow counts as active from one packet to the next, but no longer than this.
@@ -63,7 +63,7 @@ enum class PacketVerdict : uint8_t {
                     // another
 };
 
-// Nobody without the seed can aim at a value.
+// Seeded, so that nobody can aim at a value.
 uint64_t keyed_hash(const packet::FiveTuple& tuple, uint64_t seed);
 
 class FlowTable {
@@ -95,8 +95,8 @@ class FlowTable {
                             const packet::PacketSummary& summary,
                             base::TimePoint now);
     void refuse(Flow& flow, base::TimePoint now);
-    // The other end has ended it, or one that had its index before: it ends here unless there is a
-    // packet of it within timeout::kEndedThere.
+    // The other end has ended the flow, or one that had its index before: it ends here unless a
+    // packet comes within timeout::kEndedThere.
     void on_ended_there(Flow& flow, base::TimePoint now);
     // Goes on counting in a slot of the new class with an id of its own, so that each record has
     // one class; the flow's number stays, up to kMostClassChanges. False when there is no slot: the
@@ -142,9 +142,9 @@ class FlowTable {
         return cursor < end ? cursor : kEnd;
     }
 
-    // A place for another flow in the table and in `share`, whose limit 0 is none. Flows that were
-    // never answered, or are closed, give way, each by `end`, which erases it. False: there is
-    // none, which is counted, as by create().
+    // Makes room for another flow in the table and in `share`, whose limit 0 means none. Flows that
+    // were never answered, or are closed, are displaced by `end`, which erases each. False: there
+    // is no room, which is counted as by create().
     template <typename End>
     bool make_room(bool is_favoured, FlowShare* share, size_t share_limit, End&& end) {
         const bool has_room = make_room_in(share, share_limit, is_favoured, end) &&
@@ -174,13 +174,13 @@ class FlowTable {
         }
         return has_room;
     }
-    // From now on it counts there.
+    // The flow counts in that share from now on.
     static void set_share(Flow& flow, FlowShare& share);
 
-    uint64_t gave_way() const { return gave_way_; }  // flows that did, so far
+    uint64_t gave_way() const { return gave_way_; }  // displaced flows so far
     size_t size() const { return size_; }
     size_t max_flows() const { return max_flows_; }
-    uint64_t limit_hits() const { return limit_hits_; }  // flows not made for want of room
+    uint64_t limit_hits() const { return limit_hits_; }  // flows refused for lack of room
 
   private:
     static constexpr size_t kFlowsPerSlab = 64;

@@ -1,7 +1,7 @@
-// FragmentCache: which flow the fragments of an inner packet belong to. The first one has ports,
-// the later ones only addresses and identification; they follow their first. Bounded: the oldest
-// entry gives way; an entry lives as long as a reassembly does (RFC 791, RFC 8200 section 4.5: at
-// most 60 s, Linux 30 s). One for each user, so that nobody's fragments displace another's.
+// FragmentCache: the flow of an inner packet's fragments. Only the first fragment has ports; later
+// ones have addresses and identification and are matched to it. Bounded: the oldest entry is
+// displaced; an entry lives as long as a reassembly (RFC 791, RFC 8200 section 4.5: at most 60 s,
+// Linux 30 s). One per user, so that users do not displace each other's fragments.
 #pragma once
 
 #include "common/base/time.hpp"

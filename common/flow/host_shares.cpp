@@ -27,11 +27,11 @@ Flow* HostShares::gives_way_to(bool is_favoured, bool is_reserve_left, size_t li
     for (const auto& [host, share] : shares_) {
         look_at(share);
     }
-    // Whose they are turns out later, of many that come at once; they may be of one host.
+    // The hosts of many new flows are found out later; they may all be one host.
     Flow* silent = unknown_.flows() > most->flows() ? unknown_.gives_way_to(is_favoured) : nullptr;
     silent = silent != nullptr ? silent : most->gives_way_to(is_favoured);
-    // Who wants a place may be another one. However many addresses somebody has: connections that
-    // were answered do not give way for a host with few of them.
+    // Another host may need the place. Whatever number of addresses somebody has, answered
+    // connections of a host with few of them are not displaced.
     const size_t part = std::max(limit / (hosts + 1), limit / kLeastPartDivisor);
     if (silent != nullptr || most->flows() <= part) {
         return silent;

@@ -37,9 +37,9 @@ struct LiveCounters {
     Counter delay_us_max{0};
     Counter active_us{0};
     Counter handovers{0};
-    Counter lost_packets{0};      // nobody counts them yet
-    Counter undelivered_down{0};  // IP lengths that were sent to a node which was gone: no others
-    Counter tunnel_up{0};         // outer IP bytes that brought no packets of their own: no others
+    Counter lost_packets{0};      // not measured yet
+    Counter undelivered_down{0};  // IP lengths sent to a node that was gone: in no other count
+    Counter tunnel_up{0};         // outer IP bytes without packets of their own: in no other count
     Counter tunnel_down{0};
     Counter jitter_us_sum{0};  // of as many samples as delay_us_sum
 };

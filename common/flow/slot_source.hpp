@@ -14,12 +14,12 @@
 
 namespace continuo::flow {
 
-// Ids of what is no flow but the tunnel's own bytes of a session, one for each class. Below
-// those that are shared or merged (snapt/accounting).
+// First id of slots for a session's tunnel bytes outside flows, one per class. Below those that are
+// shared or merged (snapt/accounting).
 inline constexpr uint64_t kTunnelFlowIdBase = uint64_t{1} << 61U;
 
-// The low bits of a flow's id are its number. Those above count the changes of its class: after
-// each it goes on in a slot with an id of its own.
+// The low bits of a flow's id are its number. The higher ones count its changes of class: after
+// each it uses a new slot with its own id.
 inline constexpr int kFlowNumberBits = 53;
 inline constexpr uint64_t kMostClassChanges = 255;
 constexpr uint64_t flow_number(uint64_t flow_id) {
@@ -27,7 +27,7 @@ constexpr uint64_t flow_number(uint64_t flow_id) {
 }
 static_assert(kMostClassChanges << kFlowNumberBits < kTunnelFlowIdBase);
 
-// Identity of the flow that asks; it is written into the slot.
+// Identity of the flow, which is written into the slot.
 struct SlotRequest {
     uint64_t flow_id = 0;
     uint32_t session_number = 0;
@@ -52,7 +52,7 @@ class SlotSource {
 
     // Null when there is no room.
     virtual LiveSlot* take(const SlotRequest& request) = 0;
-    // After this the slot is not to be touched.
+    // The slot must not be used afterwards.
     virtual void release(LiveSlot* slot, Cause cause) = 0;
 };
 

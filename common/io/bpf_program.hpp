@@ -27,14 +27,14 @@ bpf_insn store(int16_t offset, uint8_t from);  // 64 bits, on the stack
 bpf_insn call(int32_t helper);
 bpf_insn leave();
 
-// The root of the cgroup v2 tree: where it is mounted, or a mount of our own that nobody else sees
-// (with CAP_SYS_ADMIN: `ip netns exec` hides the host's).
+// The root of the cgroup v2 tree: where it is mounted, or a private mount (with CAP_SYS_ADMIN: `ip
+// netns exec` hides the host's).
 base::Result<UniqueFd> open_cgroup_root();
 // Below it; `path` as in /proc/PID/cgroup, with or without the first slash. Errors: System;
 // Unsupported (no such tree).
 base::Result<UniqueFd> open_cgroup(const std::string& path);
 
-// Loads the program and attaches it to the directory of a cgroup; it goes with what is returned.
+// Loads the program and attaches it to the directory of a cgroup; it ends with the returned object.
 // Needs CAP_BPF and CAP_NET_ADMIN. Errors: System (not allowed; kernel before 5.7).
 base::Result<UniqueFd> at_socket_creation(std::span<const bpf_insn> program, int cgroup);
 

@@ -1,6 +1,6 @@
-// CpuPressure: the kernel's pressure stall information of the processors
-// (Documentation/accounting/psi.rst): for how long programs have waited for one. The host's, also
-// in a container.
+// CpuPressure: the kernel's pressure stall information for processors
+// (Documentation/accounting/psi.rst): how long programs have waited for one. Of the host, even in a
+// container.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -16,10 +16,10 @@ class CpuPressure {
     // Opens /proc/pressure/cpu; a kernel without it gives no values.
     CpuPressure();
 
-    // Time of all programs of this machine since it started; never shrinks.
+    // Total time of all programs since the machine started; never decreases.
     std::optional<base::Duration> waited() const;
 
-    // The text of that file; nothing when it is none.
+    // Parses the text of that file; nothing when it is malformed.
     static std::optional<base::Duration> parse(std::string_view text);
 
   private:

@@ -123,7 +123,7 @@ void DelayedWriter::flush() {
     filling_ = 1 - filling_;
 }
 
-// Whole blocks or nothing: what was written of a part is taken back.
+// Whole blocks or nothing: a partial write is undone.
 void DelayedWriter::write(Buffer& buffer) {
     const off_t before = ::lseek(file_.value(), 0, SEEK_CUR);
     const int error = write_all(file_.value(), {buffer.bytes.get(), buffer.used});

@@ -1,6 +1,6 @@
-// DelayedWriter: bytes of a data loop on their way to a file. The loop fills one buffer while a
-// helper thread writes the other, so that a slow disk never holds it up: what finds no room is
-// refused. Owner and thread: the data loop.
+// DelayedWriter: writes bytes of a data loop to a file. The loop fills one buffer while a helper
+// thread writes the other, so that a slow disk never delays it; bytes without room are refused.
+// Owner and thread: the data loop.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -18,33 +18,32 @@ namespace continuo::io {
 
 // Size of each of the two buffers.
 inline constexpr size_t kDelayedBytes = size_t{4} << 20;
-// So much is written without waiting for more...
+// This much is written at once...
 inline constexpr size_t kDelayedEnough = size_t{1} << 20;
 // ...and less after this time.
 inline constexpr base::Duration kLongestDelay = base::milliseconds(100);
 
-// A regular file that only its owner reads (mode 0600, also if it was there), locked against a
-// second writer until it is closed. With `append` what was there stays, else it is emptied. Errors:
-// InvalidState (locked, or no regular file), System.
+// A regular file that only its owner may read (mode 0600, even if it existed), locked against a
+// second writer until it is closed. With `append` its content stays, otherwise it is emptied.
+// Errors: InvalidState (locked, or no regular file), System.
 base::Result<UniqueFd> open_private_file(const std::string& path, bool append);
-// The whole text, or an error: System.
+// Writes the whole text. Errors: System.
 base::Result<void> append_text(const UniqueFd& file, std::string_view text);
 
 class DelayedWriter {
   public:
-    // `loop` must outlive this. `on_failure` is called once, on the loop, with errno: the disk did
-    // not take what was given. The file ends where it ended before, and everything is refused
-    // from then on.
+    // `loop` must outlive this. `on_failure` is called once, on the loop, with errno: the disk
+    // refused data. The file keeps its previous end, and everything is refused from then on.
     DelayedWriter(EventLoop& loop, UniqueFd file, std::function<void(int)> on_failure);
     DelayedWriter(const DelayedWriter&) = delete;
     DelayedWriter& operator=(const DelayedWriter&) = delete;
     ~DelayedWriter();
 
-    // Room for `bytes`, which the caller fills at once; empty: refused.
+    // Room for `bytes`, which the caller must fill at once; empty: refused.
     base::MutableByteView reserve(size_t bytes);
     bool has_failed() const { return has_failed_; }
-    // The end: writes what it has, and may wait for that. 0, or errno of a failure that was not
-    // reported yet. The destructor calls it if nobody else did.
+    // Writes the rest, and may wait for it. Returns 0, or errno of an unreported failure. The
+    // destructor calls it if nobody did.
     int finish();
 
   private:

@@ -27,14 +27,13 @@ using base::TimePoint;
 
 namespace {
 
-// Successive errors after which a descriptor is given up.
+// Consecutive errors after which a descriptor is given up.
 constexpr unsigned kMaxPollErrors = 64;
 
-// Functions of other threads that one iteration runs; the rest waits for descriptors to have their
-// turn.
+// Most posted functions run per iteration; the rest waits so that descriptors have their turn.
 constexpr Duration kPostedTime = base::microseconds(500);
 
-// Another had the processor for so long when it was offered: it is wanted.
+// If another program used the offered processor for this long, it is needed.
 constexpr Duration kContended = base::microseconds(700);
 
 TimePoint read_clock() {
@@ -77,7 +76,7 @@ struct EventLoop::Inner {
     Duration wanted_rest{};
     bool has_rested = false;
 
-    // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
+    // Every callback of ours starts with it, so that the watchdog covers the whole iteration.
     void begin() {
         if (!is_awake) {
             is_awake = true;
@@ -103,7 +102,7 @@ struct EventLoop::Inner {
         }
         return now;
     }
-    // Before the loop waits: the iteration is over. False if nothing was done in it.
+    // Ends the iteration before the loop waits. False if nothing was done in it.
     bool end_iteration() {
         if (!is_awake) {
             return false;
@@ -128,7 +127,7 @@ struct EventLoop::Inner {
         counters.longest = std::max(counters.longest, took);
         return true;
     }
-    // A kernel that does not say who waits for a processor gets no one who keeps it busy.
+    // Without the kernel's pressure information nobody spins.
     void ask_for_pressure() {
         if (const auto waited = waited_for_processor()) {
             spin.note_pressure(*waited, ended);
@@ -182,7 +181,7 @@ struct EventLoop::Inner {
         return !posted.empty();
     }
     void run_posted() {
-        // Read first: what was posted before stop() runs before the loop ends.
+        // Read first: functions posted before stop() run before the loop ends.
         const bool is_stopping = stopping.exchange(false);
         const TimePoint until = read_clock() + kPostedTime;
         {
@@ -234,7 +233,7 @@ EventLoop::EventLoop() : inner_(std::make_unique<Inner>()) {
 EventLoop::~EventLoop() {
     inner_->wake_up.reset();
     inner_->before_wait.reset();
-    // Two rounds run all close callbacks; a handle that is open after them has outlived its loop.
+    // Two rounds run all close callbacks; a handle still open then has outlived its loop.
     uv_run(&inner_->loop, UV_RUN_NOWAIT);
     uv_run(&inner_->loop, UV_RUN_NOWAIT);
     CTN_ASSERT(uv_loop_close(&inner_->loop) == 0);
@@ -360,8 +359,7 @@ struct Poller::Inner {
         if (!failed) {
             state.errors = 0;
         } else if (state.errors < kMaxPollErrors) {
-            // libuv stops at EPOLLERR, which for a socket is an error that the next read takes
-            // away.
+            // libuv stops at EPOLLERR, which for a socket is an error that the next read clears.
             ++state.errors;
             uv_poll_start(poll, state.events, on_event);
         }
@@ -434,7 +432,7 @@ struct DeadlineTimer::Inner {
             return;
         }
         deadline = kNever;
-        // The callback may destroy this timer: nothing of it is used afterwards.
+        // The callback may destroy this timer: it is not used afterwards.
         const auto callback = on_deadline;
         callback();
     }

@@ -1,7 +1,7 @@
-// EventLoop: owner of one uv_loop_t and of the time that one wake-up sees; with it Poller
-// (readiness of a descriptor), DeadlineTimer (one deadline, sub-millisecond: a timerfd, since uv
-// timers count milliseconds) and SignalWatcher. All belong to the loop's thread and must be
-// destroyed before the loop; only post() and stop() may be called from others.
+// EventLoop: owner of one uv_loop_t and of the time of a wake-up; with it Poller (readiness of a
+// descriptor), DeadlineTimer (one deadline, sub-millisecond: a timerfd, since uv timers count
+// milliseconds) and SignalWatcher. All belong to the loop's thread and must be destroyed before the
+// loop; only post() and stop() may be called from others.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -20,15 +20,15 @@ namespace continuo::io {
 
 // An iteration that keeps the loop longer than this is counted as slow.
 inline constexpr base::Duration kSlowIteration = base::milliseconds(5);
-// Functions waiting from other threads; post() beyond it is refused and counted.
+// Most functions posted by other threads; further ones are refused and counted.
 inline constexpr size_t kMaxPostedFunctions = 65536;
 
 // Longest time for which a loop may spin after work.
 inline constexpr uint32_t kMaxSpinUs = 100;
 
-// Network interfaces wait for 50 to 250 us.
+// Network interfaces moderate interrupts for 50 to 250 us.
 inline constexpr base::Duration kLongestRest = base::microseconds(500);
-// A stream: so many wake-ups for one descriptor, none later than that after the one before.
+// A stream: this many wake-ups for one descriptor, with at most this gap between two.
 inline constexpr int kSteadyWakeUps = 16;
 inline constexpr base::Duration kSteadyGap = base::milliseconds(1);
 
@@ -41,25 +41,25 @@ class EventLoop {
 
     // Runs until stop().
     void run();
-    // Where requests and answers follow each other at once (SpinAdvice), run() asks for more that
-    // long before it sleeps: no wake-up for what comes soon, at the price of a busy processor. It
-    // lets others have the processor meanwhile, and sleeps for a while when they want it. 0, the
+    // Where requests and answers follow each other at once (SpinAdvice), run() polls for more work
+    // this long before it sleeps: no wake-up for an early answer, at the price of a busy processor.
+    // Meanwhile it yields to others, and sleeps for a while when they need the processor. 0, the
     // default: sleeps at once. At most kMaxSpinUs.
-    // `waited` gives for how long programs have waited for a processor; empty: CpuPressure.
+    // `waited` returns how long programs have waited for a processor; empty: CpuPressure.
     using WaitedForProcessor = std::function<std::optional<base::Duration>()>;
     void set_spin(base::Duration spin, WaitedForProcessor waited = {});
-    // Bytes of packets that this callback moved: they distinguish streams from requests and
-    // answers. A posted function stands for no descriptor, and is neither.
+    // Bytes of packets moved by this callback: they distinguish streams from requests and answers.
+    // Posted functions have no descriptor and count as neither.
     void note_moved(size_t bytes);
 
-    // Whether the last wake-ups that moved anything were all for one descriptor and followed each
-    // other: a stream.
+    // Whether the last wake-ups that moved data were all for one descriptor and close together: a
+    // stream.
     bool is_steady() const;
-    // After this wake-up's work run() sleeps for so long, whatever comes, kLongestRest at most:
-    // what a network interface does as interrupt moderation. Not when this wake-up was no longer
-    // one of a stream.
+    // After this wake-up run() sleeps for `span`, at most kLongestRest, whatever comes, like the
+    // interrupt moderation of a network interface. Not if this wake-up is no longer part of a
+    // stream.
     void rest(base::Duration length);
-    // It did so before this wake-up.
+    // It slept like that before this wake-up.
     bool has_rested() const;
     // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
     // and start-up.
@@ -70,13 +70,13 @@ class EventLoop {
     // dropped.
     bool post(std::function<void()> function);
 
-    // Time of this wake-up: the clock is read at the first question after the loop woke, then kept.
+    // Time of this wake-up: the clock is read at the first call after the loop woke, then kept.
     base::TimePoint now();
-    // The same clock at this moment: for what is measured within a wake-up.
+    // Reads the same clock now: for measurements within a wake-up.
     static base::TimePoint clock();
     // Reads the clock anew, for work that itself took long.
     base::TimePoint refresh_now();
-    // Calls back whenever the clock was read, before anything else of a wake-up; empty: no more.
+    // Called whenever the clock was read, before anything else in a wake-up; empty: none.
     void on_clock_read(std::function<void()> callback);
 
     struct Counters {
@@ -110,7 +110,7 @@ class Poller {
     Poller& operator=(const Poller&) = delete;
     ~Poller();
 
-    // Which events to wait for; neither: stopped. Begins with neither. Cheap when nothing changes.
+    // Sets the events to wait for; neither: stopped, as at first. Cheap when nothing changes.
     void watch(bool readable, bool writable = false);
     bool is_watching_writable() const;
 
@@ -126,8 +126,8 @@ class DeadlineTimer {
     DeadlineTimer& operator=(const DeadlineTimer&) = delete;
     ~DeadlineTimer();
 
-    // Calls back once, as soon as `at` has come; kNever stops. Replaces the deadline before. A
-    // later deadline costs no system call: the kernel's timer is moved when it fires.
+    // Calls back once when `at` has come; kNever stops. Replaces the previous deadline. A later
+    // deadline costs no system call: the kernel's timer is moved when it fires.
     void set(base::TimePoint at);
     base::TimePoint deadline() const;
 

@@ -26,7 +26,7 @@ base::ByteView generic_attributes(const NetlinkMessage& message);
 
 // Parses an answer to CTRL_CMD_GETFAMILY.
 std::optional<GenericFamily> parse_generic_family(const NetlinkMessage& message);
-// `socket`: of NETLINK_GENERIC. Among the families that are there: asking for one by its name would
+// `socket`: NETLINK_GENERIC. Looks in the list of existing families: asking for one by name would
 // make the kernel load its module. Errors: NotFound when there is no such family, System.
 base::Result<GenericFamily> find_generic_family(NetlinkSocket& socket, std::string_view name);
 

@@ -13,8 +13,8 @@ namespace continuo::io {
 
 class MappedFile {
   public:
-    // Makes it, mode 0600, or takes what is there; zeros fill it up to `bytes`, what is longer is
-    // cut. Errors: System (`where` says what).
+    // Creates it, mode 0600, or opens the existing one; it is extended with zeros, or cut, to
+    // `bytes`. Errors: System (`where` says what).
     static base::Result<MappedFile> open(const std::string& path, size_t bytes);
     MappedFile(MappedFile&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

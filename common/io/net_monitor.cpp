@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include <linux/if_addr.h>
@@ -26,7 +25,8 @@ using base::IpAddress;
 using base::IpVersion;
 using base::Result;
 
-// Room for some 18 000 changes, which the kernel may make in 100 ms: fewer lists are needed.
+// Room for some 18 000 changes, which the kernel may make in 100 ms, so that fewer lists are
+// needed.
 constexpr int kReceiveBufferBytes = 8 << 20;
 constexpr size_t kBlockBytes = 32768;
 constexpr unsigned kBlocksPerWakeUp = 256;
@@ -49,7 +49,7 @@ UsableAddress to_usable(const AddressEntry& entry) {
     return usable;
 }
 
-// Made on the helper thread.
+// Built on the helper thread.
 struct RouteListing {
     explicit RouteListing(RouteInterest interest) : routes(std::move(interest)) {}
     RouteSet routes;
@@ -98,13 +98,13 @@ struct NetMonitor::Inner {
     bool links_changed = false;
     bool addresses_changed = false;
     RouteSet routes{RouteInterest{}};
-    RouteSet::Touched touched;                              // in routes, and not in the snapshot
-    std::map<const void*, std::vector<IpAddress>> watched;  // by asker; null: from the start
-    bool routes_doubted = false;                            // to be listed
+    RouteSet::Touched touched;    // in routes, and not in the snapshot
+    WatchedAddresses watched;     // null asks for those from the start
+    bool routes_doubted = false;  // to be listed
     bool is_listing = false;
-    // Those since the list began, which may know of them or not.
+    // Changes since the list started, which it may include or not.
     std::vector<RouteChange> changes_while_listing;
-    // A storm of changes wakes the loop no more often than that: until then nothing is read.
+    // A storm of changes wakes the loop at most this often; until then nothing is read.
     Pace wake_ups;
     base::TimePoint read_again_at = base::kNever;
     Pace lists;
@@ -126,10 +126,10 @@ struct NetMonitor::Inner {
     void note(const NetlinkMessage& message);
     void note_link(const NetlinkMessage& message);
     void note_route(const NetlinkMessage& message);
-    // Lists what has changed, and reports the difference.
+    // Lists changed items, and reports the differences.
     void update();
     Result<void> list(NetSnapshot& next);
-    // Nothing is to be done before that time.
+    // Nothing is done before that time.
     base::TimePoint list_routes_when_due(base::TimePoint now);
     void on_listed(RouteListing& listing);
     base::TimePoint routes_reported_at() const;
@@ -140,7 +140,7 @@ Result<void> NetMonitor::Inner::subscribe() {
     if (!fd.is_open()) {
         return Error{Errc::System, "open netlink socket", errno};
     }
-    // Beyond the system's limit where the right is there.
+    // Exceeds the system's limit if the rights allow.
     if (::setsockopt(fd.value(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBufferBytes,
                      sizeof kReceiveBufferBytes) != 0) {
         ::setsockopt(fd.value(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes,
@@ -153,7 +153,8 @@ Result<void> NetMonitor::Inner::subscribe() {
     if (::bind(fd.value(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         return Error{Errc::System, "bind netlink socket", errno};
     }
-    // Routes that go with a nexthop object are told by that alone. Kernels before 5.3 have none.
+    // Routes that depend on a nexthop object are only reported by its message. Kernels before 5.3
+    // have none.
     const int nexthops = RTNLGRP_NEXTHOP;
     ::setsockopt(fd.value(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nexthops, sizeof nexthops);
     return {};
@@ -162,7 +163,7 @@ Result<void> NetMonitor::Inner::subscribe() {
 void NetMonitor::Inner::note_link(const NetlinkMessage& message) {
     const auto info = message.fixed<ifinfomsg>();
     links_changed = true;
-    // Bridges tell of their ports in messages of another family.
+    // Bridges report their ports in messages of another family.
     const bool is_down = message.type == RTM_DELLINK || (info.ifi_flags & IFF_UP) == 0;
     if (info.ifi_family == AF_UNSPEC && is_down) {
         routes.remove_of_link(static_cast<uint32_t>(info.ifi_index));
@@ -176,7 +177,7 @@ void NetMonitor::Inner::note_route(const NetlinkMessage& message) {
         return;
     }
     routes.apply(change);
-    // A list of IPv6 routes leaves some out when others are removed meanwhile.
+    // A list of IPv6 routes may omit some while others are removed.
     const bool may_miss = change.is_removal && !change.hops.front().destination.address.is_v4();
     routes_doubted = routes_doubted || (is_listing && may_miss);
     if (is_listing && changes_while_listing.size() < kMaxChangesWhileListing) {
@@ -318,7 +319,7 @@ Result<void> NetMonitor::Inner::list(NetSnapshot& next) {
     return {};
 }
 
-// A storm of changes in routes alone may wait a moment.
+// A storm of changes in routes alone may wait briefly.
 base::TimePoint NetMonitor::Inner::routes_reported_at() const {
     if (touched.is_deciding) {
         return reports.free_at(kRouteReportInterval);
@@ -372,7 +373,7 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
     CTN_TRY(inner->subscribe());
     inner->links_changed = inner->addresses_changed = true;
     CTN_TRY(inner->list(inner->snapshot));
-    inner->watched[nullptr] = interest.destinations;
+    inner->watched.set(nullptr, WatchRank::First, interest.destinations);
     inner->routes = CTN_TRY(list_routes(interest));
     inner->snapshot.routes = inner->routes.list();
     // From the start: a daemon that has given up its rights makes no thread.
@@ -390,7 +391,7 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
 NetMonitor::NetMonitor(std::unique_ptr<Inner> inner) : inner_(std::move(inner)) {}
 
 NetMonitor::~NetMonitor() {
-    inner_->worker->abandon();  // a list may take seconds, and has all that it needs
+    inner_->worker->abandon();  // a list may take seconds, and owns all that it needs
     inner_->worker.reset();
     inner_->poller.reset();
     inner_->timer.reset();
@@ -400,25 +401,16 @@ const NetSnapshot& NetMonitor::snapshot() const {
     return inner_->snapshot;
 }
 
-void NetMonitor::watch(const void* asker, std::vector<IpAddress> destinations) {
-    std::vector<IpAddress>& own = inner_->watched[asker];
-    if (own == destinations) {
+void NetMonitor::watch(const void* asker, std::vector<IpAddress> destinations, WatchRank rank) {
+    if (!inner_->watched.set(asker, rank, std::move(destinations))) {
         return;
     }
-    own = std::move(destinations);
-    std::vector<IpAddress> all;
-    for (const auto& [whose, addresses] : inner_->watched) {
-        all.insert(all.end(), addresses.begin(), addresses.end());
-    }
-    std::erase_if(inner_->watched, [](const auto& entry) { return entry.second.empty(); });
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    if (all.size() > kMaxWatched) {
-        inner_->counters.unwatched_destinations += all.size() - kMaxWatched;
-        all.resize(kMaxWatched);
-    }
-    inner_->routes.set_destinations(std::move(all));
+    inner_->routes.set_destinations(inner_->watched.list());
     inner_->wake_at(inner_->loop.now());  // not within this call, which may come of a report
+}
+
+size_t NetMonitor::unwatched() const {
+    return inner_->watched.left_out();
 }
 
 const NetMonitor::Counters& NetMonitor::counters() const {

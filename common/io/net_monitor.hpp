@@ -1,13 +1,14 @@
-// NetMonitor: the host's interfaces, addresses and routes, reported at once when they change.
-// Notifications only say that interfaces or addresses changed; these are then listed anew and
-// compared. Routes follow the notifications themselves, and are listed only at the start, when
-// notifications were lost (ENOBUFS), and where the kernel removes some without telling of it: on
-// a helper thread, since a list of many takes long. Addresses: global scope and usable only
-// (tentative ones when optimistic). Routes: unicast, main table, those that decide (RouteSet).
+// NetMonitor: the host's interfaces, addresses and routes, reported as soon as they change.
+// Notifications about interfaces and addresses only trigger a new list, which is compared. Routes
+// follow the notifications themselves; they are listed only at the start, when notifications were
+// lost (ENOBUFS), and where the kernel removes some without a notification: on a helper thread,
+// since a long list takes time. Addresses: global scope and usable only (tentative ones when
+// optimistic). Routes: unicast, main table, those that decide (RouteSet).
 #pragma once
 
 #include "common/io/event_loop.hpp"
 #include "common/io/netlink_route.hpp"
+#include "common/io/watched_addresses.hpp"
 
 #include <functional>
 #include <memory>
@@ -15,23 +16,20 @@
 
 namespace continuo::io {
 
-// Changes of routes alone are reported at most once in this time on average, and so many times
-// without a pause: a move is a handful of changes, and the last of them is the route that it waits
-// for. The longest wait is the interval.
+// Limit of reports about routes alone: one per interval on average, and this many in a row, since a
+// move is a handful of changes, of which the last matters. The longest delay is the interval.
 inline constexpr base::Duration kRouteReportInterval = base::milliseconds(20);
 inline constexpr int64_t kRouteReportBurst = 8;
-// The same where none of them decides by itself. A choice: what depends on those (which interfaces
-// are near) may be late by so much in a storm.
+// The same if no deciding route has changed. A choice: reactions to others (which interfaces are
+// near) may be that late in a storm.
 inline constexpr base::Duration kOtherRouteReportInterval = base::milliseconds(250);
-// Notifications are read so often at most, on average, and kRouteReportBurst times without a pause.
+// Least average interval between reads of notifications, and kRouteReportBurst in a row.
 inline constexpr base::Duration kReadInterval = base::milliseconds(2);
 // A list of routes may take that part of the time of a processor, as the thread that lists them
 // measures it.
 inline constexpr int64_t kListShare = 20;
-// Changes that are remembered while routes are listed; more: they are listed once more.
+// Changes kept while routes are listed; above that they are listed once more.
 inline constexpr size_t kMaxChangesWhileListing = 4096;
-// Addresses that are watched, of all askers; what is beyond is counted.
-inline constexpr size_t kMaxWatched = 256;
 
 struct UsableAddress {
     uint32_t interface_index = 0;
@@ -66,14 +64,14 @@ struct NetEvent {
         RouteRemoved,
     };
     Kind kind = Kind::LinkAdded;
-    // The one that the kind names is set; valid during the call.
+    // The field for the kind is set; valid during the call.
     const LinkEntry* link = nullptr;
     const UsableAddress* address = nullptr;
     const RouteEntry* route = nullptr;
 };
 
 // Events that lead from `before` to `after`: removals of routes, addresses, links, then additions
-// the other way round.
+// in reverse order.
 void compare(const NetSnapshot& before,
              const NetSnapshot& after,
              const std::function<void(const NetEvent&)>& each);
@@ -93,10 +91,11 @@ class NetMonitor {
     ~NetMonitor();
 
     const NetSnapshot& snapshot() const;
-    // Addresses whose routes are seen however many there are, beside those given at the start, in
-    // place of those that this asker (a pointer that distinguishes it) gave before. Routes that
-    // were not kept so far follow soon, with events.
-    void watch(const void* asker, std::vector<base::IpAddress> destinations);
+    // Addresses whose routes are seen however many there are (WatchedAddresses), beside those given
+    // at the start. Routes that were not kept so far follow soon, with events.
+    void watch(const void* asker,
+               std::vector<base::IpAddress> destinations,
+               WatchRank rank = WatchRank::First);
 
     struct Counters {
         uint64_t notifications = 0;
@@ -104,12 +103,13 @@ class NetMonitor {
         uint64_t lists = 0;     // of interfaces and addresses
         uint64_t failed_lists = 0;
         uint64_t route_lists = 0;
-        uint64_t unwatched_destinations = 0;  // beyond kMaxWatched
     };
     const Counters& counters() const;
     // RouteSet::left_out and unseen_deciding.
     uint64_t routes_left_out() const;
     uint64_t unseen_routes() const;
+    // WatchedAddresses::left_out.
+    size_t unwatched() const;
 
   private:
     struct Inner;

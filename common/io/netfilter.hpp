@@ -1,5 +1,5 @@
-// NetfilterClient: what libnftables does not tell cheaply, and connection tracking, by nfnetlink.
-// Synchronous; start, stop, supervision and reports only, never the data path. One thread at a
+// NetfilterClient: queries by nfnetlink that are expensive in libnftables, and connection tracking.
+// Synchronous; for start, stop, supervision and reports only, never the data path. One thread at a
 // time.
 #pragma once
 
@@ -17,19 +17,19 @@
 
 namespace continuo::io {
 
-// As connection tracking knows it; ports are 0 where the protocol has none.
+// As connection tracking records it; ports are 0 where the protocol has none.
 struct TrackedConnection {
-    base::IpAddress source;  // of the side that began it
+    base::IpAddress source;  // of the side that started it
     uint16_t source_port = 0;
-    base::IpAddress translated;  // what the other side sees of it
+    base::IpAddress translated;  // address that the other side sees
     uint16_t translated_port = 0;
     uint8_t protocol = 0;  // IPPROTO_TCP and so on
 };
 
-// A rule that asks by which interface an answer would leave (strict reverse path filter).
+// A rule that checks by which interface an answer would leave (strict reverse path filter).
 struct ReversePathRule {
     std::string table;                       // with its family: "inet firewalld"
-    std::optional<base::IpVersion> version;  // of the packets that it looks at; nothing: both
+    std::optional<base::IpVersion> version;  // of the packets it checks; nothing: both
 
     bool operator==(const ReversePathRule&) const = default;
 };
@@ -38,15 +38,14 @@ class NetfilterClient {
   public:
     static base::Result<NetfilterClient> open();
 
-    // A number that is one more after every change of nftables, be it of one rule or of many
-    // tables in one transaction.
+    // A counter that rises by one with every change of nftables, whether one rule or many tables in
+    // one transaction.
     base::Result<uint32_t> ruleset_generation();
-    // The rules of a table of the family inet, by its bare name; 0 too where there is no such
-    // table.
+    // Number of rules in a table of the family inet, by its bare name; 0 also without such a table.
     base::Result<size_t> count_rules(std::string_view table);
-    // A number of such a table that is another one once a rule of it has gone, has come or was
-    // replaced, the table was made anew or is dormant. What named counters count, and elements of
-    // sets, are not in it; anonymous counters are. 0: there is no table, or it has no rules.
+    // A hash of such a table, which changes when a rule is removed, added or replaced, and when the
+    // table is recreated or dormant. Excludes values of named counters and elements of sets;
+    // includes anonymous counters. 0: no table, or no rules.
     base::Result<uint64_t> fingerprint(std::string_view table);
     // Strict reverse path filters of all tables: `fib saddr . iif oif`, with `mark` or without, and
     // iptables-nft's rpfilter. One for each table and version. Costs a list of all rules.
@@ -54,22 +53,22 @@ class NetfilterClient {
     // Packets of a named counter of a table of the family inet, both by their bare names;
     // microseconds. Errors: NotFound, System.
     base::Result<uint64_t> counted_packets(std::string_view table, std::string_view counter);
-    // The source of a connection that is translated to that local end, as a gateway's are:
+    // The source of a connection that is translated to that local end, as on a gateway:
     // microseconds. Errors: NotFound, System.
     base::Result<base::IpAddress> source_of(const packet::FiveTuple& translated);
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);
-    // The same with those of one IP version that `is_unwanted`. Goes on after one that cannot be
-    // forgotten, and gives the first error then.
+    // The same for those of one IP version that `is_unwanted`. Continues after a failure, and then
+    // returns the first error.
     base::Result<size_t>
     forget_if(base::IpVersion version,
               const std::function<bool(const TrackedConnection&)>& is_unwanted);
-    // The same with those that `source` began: from Linux 5.8 on the kernel lists no others
-    // of IPv4.
+    // The same for those that `source` started: since Linux 5.8 the kernel lists only these for
+    // IPv4.
     base::Result<size_t> forget_from(const base::IpAddress& source);
-    // Forgets those tracked connections, each of which the local end began: microseconds each. One
-    // that is not there is no error. Gives their number; goes on as above.
+    // Forgets these tracked connections, each started by the local end: microseconds each. A
+    // missing one is no error. Returns their number; continues as above.
     base::Result<size_t> forget(std::span<const packet::FiveTuple> connections);
 
   private:

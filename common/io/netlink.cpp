@@ -37,7 +37,7 @@ struct Attribute {
     ByteView value;
 };
 
-// Takes the first one off; nothing when there is no whole one.
+// Removes the first one; nothing when there is no whole one.
 std::optional<Attribute> next_attribute(ByteView& rest) {
     nlattr header{};
     if (rest.size() < sizeof header) {
@@ -161,7 +161,7 @@ Result<NetlinkSocket> NetlinkSocket::open(int protocol) {
         return Error{Errc::System, "open netlink socket", errno};
     }
     const int on = 1;
-    // Both are comfort: error texts, and lists filtered by the kernel.
+    // Both are optional: error texts, and lists filtered by the kernel.
     ::setsockopt(socket.fd_.value(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
     ::setsockopt(socket.fd_.value(), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
     socket.buffer_.resize(kReceiveBytes);
@@ -213,7 +213,7 @@ Result<NetlinkSocket::Outcome> NetlinkSocket::receive(
     const ByteView bytes = ByteView(buffer_).first(static_cast<size_t>(got));
     for_each_message(bytes, [&](const NetlinkMessage& message) {
         if (message.sequence != sequence_ || outcome == Outcome::Done) {
-            return;  // left over from a request that was given up
+            return;  // left from an abandoned request
         }
         if ((message.flags & NLM_F_DUMP_INTR) != 0) {
             interrupted_ = true;

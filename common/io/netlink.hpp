@@ -15,7 +15,7 @@
 
 namespace continuo::io {
 
-// One message in the making: header, fixed part, attributes.
+// A message under construction: header, fixed part, attributes.
 class NetlinkRequest {
   public:
     NetlinkRequest(uint16_t type, uint16_t flags);
@@ -51,7 +51,7 @@ struct NetlinkMessage {
     uint32_t sequence = 0;
     base::ByteView payload;
 
-    // Copies the fixed part; zeros where the message is too short.
+    // Copies the fixed part, zero-filled where the message is too short.
     template <typename T>
     T fixed() const {
         T part{};
@@ -60,7 +60,7 @@ struct NetlinkMessage {
         }
         return part;
     }
-    // The attributes behind a fixed part of that size.
+    // The attributes after a fixed part of that size.
     base::ByteView attributes(size_t fixed_bytes) const;
 };
 
@@ -82,8 +82,8 @@ class NetlinkSocket {
     // Sends a change and waits for its acknowledgement.
     // Errors: NotFound (ENODEV, ENOENT, ESRCH, EADDRNOTAVAIL), System; sys_errno says which.
     base::Result<void> change(NetlinkRequest& request, std::string_view where);
-    // Sends a request and hands over each answer, until the last. An interrupted list is started
-    // again: `restart` is called before.
+    // Sends a request and passes on each answer, until the last. An interrupted list starts again,
+    // after a call to `restart`.
     base::Result<void> list(NetlinkRequest& request,
                             std::string_view where,
                             const std::function<void(const NetlinkMessage&)>& each,

@@ -201,7 +201,7 @@ Result<void> RouteClient::each_route(IpVersion version,
             each(one);
         },
         restart);
-    // A table that no route was ever put in.
+    // No route was ever added to the table.
     return forgive(done, ENOENT);
 }
 

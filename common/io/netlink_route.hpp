@@ -1,6 +1,6 @@
-// RouteClient: synchronous rtnetlink. Each change is acknowledged by the kernel; each error carries
-// sys_errno, and last_error_text() what the kernel said about it. Start, stop and configuration
-// only, never the data path.
+// RouteClient: synchronous rtnetlink. The kernel acknowledges each change; errors carry sys_errno,
+// and last_error_text() the kernel's explanation. For start, stop and configuration only, never the
+// data path.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -46,34 +46,33 @@ class RouteClient {
     base::Result<void> set_route(const RouteEntry& route);
     base::Result<void> remove_route(const RouteEntry& route);
     base::Result<std::vector<RouteEntry>> routes(base::IpVersion version, uint32_t table);
-    // Hands over each of them, one message a call; a list that was interrupted begins anew, and
-    // `restart` is called before.
+    // Passes on each route, one message a call; an interrupted list starts again, after a call to
+    // `restart`.
     base::Result<void> each_route(base::IpVersion version,
                                   uint32_t table,
                                   const std::function<void(const RouteChange&)>& each,
                                   const std::function<void()>& restart);
-    // Removes the routes of `table` whose protocol is kRouteProtocol, both versions; gives their
+    // Removes the routes of `table` with protocol kRouteProtocol, both versions; returns their
     // number.
     base::Result<size_t> remove_own_routes(uint32_t table);
 
     // Idempotent.
     base::Result<void> add_rule(const RuleEntry& rule);
-    // The same; true when it was not there.
+    // The same; true when it was missing.
     base::Result<bool> restore_rule(const RuleEntry& rule);
     base::Result<void> remove_rule(const RuleEntry& rule);
     base::Result<std::vector<RuleEntry>> rules(base::IpVersion version);
-    // Removes the rules of kRouteProtocol with first <= priority <= last, both versions; gives
+    // Removes the rules of kRouteProtocol with first <= priority <= last, both versions; returns
     // their number.
     base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
 
-    // The interface by which a packet of this host to that address would leave now, where its
-    // source is not chosen yet, or is that address of the host, with that mark. Errors: also
-    // NotFound when none does.
+    // The interface by which this host would send a packet to that address now, with that mark, and
+    // with that source or one not chosen yet. Errors: also NotFound when there is none.
     base::Result<std::string> interface_to(const base::IpAddress& destination,
                                            const std::optional<base::IpAddress>& source = {},
                                            uint32_t mark = 0);
-    // The same for a packet that comes in by an interface, with a mark of routing. Errors also
-    // where the host does not forward it.
+    // The same for a packet received on an interface, with a routing mark. Also an error where the
+    // host does not forward it.
     struct ForwardedPacket {
         base::IpAddress source;
         base::IpAddress destination;
@@ -81,8 +80,8 @@ class RouteClient {
         uint32_t mark = 0;
     };
     base::Result<std::string> interface_to(const ForwardedPacket& packet);
-    // By which interface, and with which source, a packet of this host to that address would leave
-    // with that mark of routing; `interface_index` 0: by any interface. Errors: also NotFound.
+    // The interface and source with which this host would send a packet to that address with that
+    // routing mark; `interface_index` 0: any interface. Errors: also NotFound.
     struct Way {
         uint32_t interface_index = 0;
         base::IpAddress source;

@@ -34,8 +34,8 @@ std::string add_table(std::string_view table) {
 
 Result<std::string>
 Nft::run(std::string_view commands, unsigned output_flags, std::string_view where) {
-    // A context keeps what it once listed as long as no rule changes, counters included: a new one
-    // each time.
+    // A context caches its lists, counters included, until a rule changes: hence a new one each
+    // time.
     struct Free {
         void operator()(nft_ctx* context) const { nft_ctx_free(context); }
     };
@@ -62,7 +62,7 @@ Result<void> Nft::apply(std::string_view ruleset_text) {
 }
 
 Result<void> Nft::remove_table(std::string_view table) {
-    // Adding first makes the removal succeed when there is none.
+    // Adding the table first makes its removal succeed even if there is none.
     return apply(add_table(table) + "delete table " + std::string(table) + "\n");
 }
 
@@ -124,7 +124,7 @@ Result<void> OwnedTable::make(std::string_view ruleset_text) {
     if (!context || nft_ctx_buffer_error(context.get()) != 0) {
         return Error{Errc::System, "make nftables table", ENOMEM};
     }
-    context_.reset();  // a former one has the name
+    context_.reset();  // a former one owns the name
     if (nft_run_cmd_from_buffer(context.get(), std::string(ruleset_text).c_str()) != 0) {
         return Error{Errc::System, "make nftables table"};
     }

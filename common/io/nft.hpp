@@ -1,6 +1,6 @@
-// nftables through libnftables: rule text is built elsewhere, applied here in one transaction.
-// Start, stop and configuration only; slow (milliseconds), so not on a data loop. Not thread-safe
-// across one Nft object.
+// nftables through libnftables: rule text is built elsewhere and applied here in one transaction.
+// For start, stop and configuration only; takes milliseconds, so not on a data loop. One thread at
+// a time per Nft object.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -23,7 +23,8 @@ struct NftCounter {
 
 class Nft {
   public:
-    // All of `ruleset_text` or nothing. Errors: System; error_text() tells what libnftables said.
+    // Applies all of `ruleset_text` or nothing. Errors: System; error_text() has libnftables'
+    // message.
     base::Result<void> apply(std::string_view ruleset_text);
     // Removes a table; no error when there is none. `table` as "inet continuo_cnapt_cnapt0".
     base::Result<void> remove_table(std::string_view table);
@@ -46,11 +47,11 @@ class Nft {
     std::string error_text_;
 };
 
-// A table that is there as long as this object, and that nobody else can change or flush: flag
-// "owner", from Linux 5.12 on.
+// A table that exists as long as this object and that no other program can change or flush: flag
+// "owner", since Linux 5.12.
 class OwnedTable {
   public:
-    // `ruleset_text` makes one table, with that flag. Errors: System.
+    // `ruleset_text` creates one table with that flag. Errors: System.
     base::Result<void> make(std::string_view ruleset_text);
     void remove() { context_.reset(); }
 

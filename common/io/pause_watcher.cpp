@@ -40,8 +40,8 @@ PauseWatcher::~PauseWatcher() {
     loop_.on_clock_read({});
 }
 
-// A timer that never expires is cancelled by what sets the wall clock, which the end of a sleep
-// does (timerfd_create(2)): only a wake-up, look() does the rest.
+// Setting the wall clock cancels such a timer, and so does the end of a sleep (timerfd_create(2)):
+// it only wakes the loop, look() does the rest.
 void PauseWatcher::wait_for_clock_change() {
     itimerspec never{};
     never.it_value.tv_sec = std::numeric_limits<time_t>::max();

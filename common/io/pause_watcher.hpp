@@ -1,5 +1,5 @@
 // PauseWatcher: tells a loop that it did not run for a while, because the host slept or the process
-// was stopped: deadlines that have passed meanwhile say nothing of the network. Measured with
+// was stopped: deadlines missed meanwhile say nothing about the network. Measured with
 // CLOCK_BOOTTIME, which goes on in both cases; CLOCK_MONOTONIC, the loop's own clock, stops while
 // the host sleeps. The end of a sleep wakes the loop.
 #pragma once
@@ -11,17 +11,17 @@
 
 namespace continuo::io {
 
-// The loop needs a deadline more often than that.
+// The loop has a deadline more often than this.
 inline constexpr base::Duration kLongestUnnoticedPause = base::seconds(2);
 
 class PauseWatcher {
   public:
     using Clock = std::function<base::Duration()>;
-    // Since the host started, sleep included.
+    // Time since the host started, including sleep.
     static base::Duration since_boot();
 
-    // `on_pause` is called on the loop, before whatever else the wake-up does; it must not destroy
-    // anything that the loop may be about to call. One a loop, which must outlive this.
+    // `on_pause` is called on the loop, before the rest of the wake-up; it must not destroy
+    // anything that the loop may be about to call. One per loop, which must outlive this.
     PauseWatcher(EventLoop& loop,
                  std::function<void(base::Duration)> on_pause,
                  Clock clock = since_boot);

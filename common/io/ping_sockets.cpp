@@ -21,8 +21,8 @@ constexpr size_t kMaxListBytes = size_t{1} << 20U;
 constexpr int kHexadecimal = 16;
 constexpr size_t kWordDigits = 8;
 
-// Places in a line, as `head -1 /proc/net/icmp` names them; "tx_queue rx_queue" and "tr tm->when"
-// are one each.
+// Columns of a line, as `head -1 /proc/net/icmp` names them; "tx_queue rx_queue" and "tr tm->when"
+// count as one each.
 constexpr size_t kLocalPlace = 1;
 constexpr size_t kRemotePlace = 2;
 constexpr size_t kUserPlace = 7;
@@ -55,7 +55,7 @@ struct Name {
     uint16_t number = 0;  // echo identifier
 };
 
-// "0500A8C0:1A2B": words of 32 bits of the address as they lie in memory, then the identifier.
+// "0500A8C0:1A2B": 32-bit words of the address in memory order, then the identifier.
 std::optional<Name> parse_name(std::string_view text) {
     const size_t colon = text.find(':');
     if (colon != kWordDigits && colon != 4 * kWordDigits) {

@@ -1,6 +1,6 @@
-// Sockets that send echo requests without rights (SOCK_DGRAM of ICMP), as the kernel lists them in
-// /proc/net/icmp and icmp6. sock_diag does not know them, and nothing tells which of the raw
-// sockets sent an echo.
+// Sockets for echo requests without privileges (SOCK_DGRAM of ICMP), as the kernel lists them in
+// /proc/net/icmp and icmp6. sock_diag does not list them, and nothing tells which raw socket sent
+// an echo.
 #pragma once
 
 #include "common/base/result.hpp"

@@ -30,7 +30,7 @@ constexpr int64_t kLifetimeUnitS = 8;
 constexpr std::array<uint8_t, 6> kPref64Lengths = {96, 64, 56, 48, 40, 32};  // by code
 constexpr uint8_t kRouterAdvertisement = 134;
 
-// What lies beyond the prefix says nothing.
+// Bits after the prefix are ignored.
 std::optional<Pref64> parse_pref64_option(ByteView option) {
     const auto scaled = base::load_big_endian<uint16_t>(option.data() + kOptionHeaderBytes);
     const size_t code = scaled & kLengthCodeMask;
@@ -95,8 +95,9 @@ void Pref64Table::note(uint32_t interface_index, const Pref64& told, base::TimeP
         }
     } else if (known != known_.end()) {
         known->valid_until = now + told.lifetime;
+        known->standing = std::min(known->standing, Pref64Standing::ToldAgain);
     } else if (known_.size() < kMaxPref64) {
-        known_.push_back({interface_index, told.prefix, now + told.lifetime});
+        known_.push_back({interface_index, told.prefix, now + told.lifetime, Pref64Standing::Told});
     } else {
         ++left_out_;
     }
@@ -119,11 +120,37 @@ void Pref64Table::follow(std::vector<uint32_t> connected) {
     connected_ = std::move(connected);
 }
 
-std::optional<IpPrefix> Pref64Table::prefix(uint32_t interface_index, base::TimePoint now) const {
-    const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& entry) {
-        return entry.interface_index == interface_index && now < entry.valid_until;
-    });
-    return known == known_.end() ? std::nullopt : std::optional(known->prefix);
+std::optional<KnownPref64> Pref64Table::best(uint32_t interface_index, base::TimePoint now) const {
+    std::optional<KnownPref64> found;
+    for (const Known& entry : known_) {
+        const bool is_valid = entry.interface_index == interface_index && now < entry.valid_until;
+        if (is_valid && (!found || entry.standing < found->standing)) {
+            found = KnownPref64{entry.prefix, entry.standing};
+        }
+    }
+    return found;
+}
+
+void Pref64Table::set_standing(const IpPrefix& prefix, Pref64Standing standing) {
+    for (Known& entry : known_) {
+        if (entry.prefix == prefix) {
+            entry.standing = standing;
+        }
+    }
+}
+
+void Pref64Table::doubt(const IpPrefix& prefix) {
+    set_standing(prefix, Pref64Standing::Doubted);
+    std::stable_partition(known_.begin(), known_.end(),
+                          [&](const Known& entry) { return entry.prefix != prefix; });
+}
+
+void Pref64Table::reconsider(const IpPrefix& prefix) {
+    set_standing(prefix, Pref64Standing::ToldAgain);
+}
+
+void Pref64Table::prove(const IpPrefix& prefix) {
+    set_standing(prefix, Pref64Standing::Told);
 }
 
 }  // namespace continuo::io

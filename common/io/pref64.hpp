@@ -1,6 +1,6 @@
-// PREF64 (RFC 8781): the NAT64 prefixes that routers tell in their advertisements, as the kernel
-// passes them on (RTM_NEWNDUSEROPT, linux/rtnetlink.h). It does so for those that it takes itself:
-// not where a program takes them in its place (accept_ra = 0). Pure.
+// PREF64 (RFC 8781): the NAT64 prefixes in router advertisements, as the kernel passes them on
+// (RTM_NEWNDUSEROPT, linux/rtnetlink.h). The kernel only passes on advertisements that it processes
+// itself, not those left to a program (accept_ra = 0). Pure.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -13,8 +13,8 @@
 
 namespace continuo::io {
 
-// Prefixes of all interfaces together; those beyond are left out (counted). A choice: a network has
-// one. RFC 8781, section 5.
+// Most prefixes of all interfaces together; further ones are left out (counted). A choice: a
+// network has one. RFC 8781, section 5.
 inline constexpr size_t kMaxPref64 = 16;
 
 struct Pref64 {
@@ -24,28 +24,46 @@ struct Pref64 {
     bool operator==(const Pref64&) const = default;
 };
 
-// Options of neighbour discovery, one behind the other (RFC 4861, section 4.6). Other options, and
-// what RFC 8781 says is to be ignored, are passed over; what is cut off ends them. At most
-// kMaxPref64.
+// A sequence of neighbour discovery options (RFC 4861, section 4.6). Skips other options, and those
+// that RFC 8781 says to ignore; stops at a truncated one. At most kMaxPref64.
 std::vector<Pref64> parse_pref64(base::ByteView options);
 
 struct Pref64Notice {
     uint32_t interface_index = 0;
     std::vector<Pref64> prefixes;
 };
-// None where the message is of another kind or tells of no prefix.
+// Empty when the message is of another kind or has no prefix.
 std::optional<Pref64Notice> parse_pref64_notice(const NetlinkMessage& message);
 
-// The prefixes that are valid.
+// What is thought of a prefix: the better first.
+enum class Pref64Standing : uint8_t {
+    Told,       // or proven
+    ToldAgain,  // since it was doubted; or what came in its place has led nowhere either
+    Doubted,    // it has led nowhere
+};
+
+struct KnownPref64 {
+    base::IpPrefix prefix;
+    Pref64Standing standing = Pref64Standing::Told;
+
+    bool operator==(const KnownPref64&) const = default;
+};
+
+// The prefixes that are valid. A router may go without a word, and leave one behind that nobody
+// serves until its lifetime ends: who finds that doubts it.
 class Pref64Table {
   public:
     void note(const Pref64Notice& notice, base::TimePoint now);
-    // Interfaces that are in a network, sorted. What was told by one that was, and is no more, is
-    // forgotten. One that was not yet is left alone: a router may be heard before the interface has
+    // Sets the interfaces that are in a network, sorted. Prefixes of one that has left it are
+    // forgotten. One that never was is left alone: a router may be heard before the interface has
     // its address.
     void follow(std::vector<uint32_t> connected);
-    // The one that has been known for longest.
-    std::optional<base::IpPrefix> prefix(uint32_t interface_index, base::TimePoint now) const;
+    // The one of the best standing; of several the one that has had it for longest.
+    std::optional<KnownPref64> best(uint32_t interface_index, base::TimePoint now) const;
+    // What was heard by any interface. One that is doubted comes after those that were before.
+    void doubt(const base::IpPrefix& prefix);
+    void reconsider(const base::IpPrefix& prefix);
+    void prove(const base::IpPrefix& prefix);
     uint64_t left_out() const { return left_out_; }
 
   private:
@@ -53,10 +71,13 @@ class Pref64Table {
         uint32_t interface_index = 0;
         base::IpPrefix prefix;
         base::TimePoint valid_until{};
+        Pref64Standing standing = Pref64Standing::Told;
     };
     void note(uint32_t interface_index, const Pref64& told, base::TimePoint now);
 
-    std::vector<Known> known_;  // the oldest first
+    void set_standing(const base::IpPrefix& prefix, Pref64Standing standing);
+
+    std::vector<Known> known_;  // of a standing the oldest first
     std::vector<uint32_t> connected_;
     uint64_t left_out_ = 0;
 };

@@ -15,7 +15,7 @@ using base::Result;
 
 namespace {
 
-// Each option is a message. What does not fit is lost: routers repeat themselves.
+// Each option is a message. Messages beyond this are lost: routers repeat them.
 constexpr size_t kPref64BlockBytes = 8192;
 constexpr unsigned kPref64MessagesPerWakeUp = 64;
 

@@ -1,5 +1,5 @@
-// Pref64Monitor: the NAT64 prefixes that routers tell, from when it starts on: the kernel keeps
-// none for those who ask later. Belongs to a loop.
+// Pref64Monitor: the NAT64 prefixes that routers announce from its start on: the kernel stores
+// none. Belongs to a loop.
 #pragma once
 
 #include "common/io/event_loop.hpp"
@@ -13,19 +13,22 @@ namespace continuo::io {
 
 class Pref64Monitor {
   public:
-    // `on_notice` is called on the loop after a router has told something; what is over ends
-    // without a call. `loop` must outlive this. Errors: System.
+    // `on_notice` is called on the loop after an announcement; prefixes expire without a call.
+    // `loop` must outlive this. Errors: System.
     static base::Result<std::unique_ptr<Pref64Monitor>> start(EventLoop& loop,
                                                               std::function<void()> on_notice);
     Pref64Monitor(const Pref64Monitor&) = delete;
     Pref64Monitor& operator=(const Pref64Monitor&) = delete;
     ~Pref64Monitor() = default;
 
-    // As those of Pref64Table.
+    // As in Pref64Table.
     void follow(std::vector<uint32_t> connected) { table_.follow(std::move(connected)); }
-    std::optional<base::IpPrefix> prefix(uint32_t interface_index) const {
-        return table_.prefix(interface_index, loop_.now());
+    std::optional<KnownPref64> best(uint32_t interface_index) const {
+        return table_.best(interface_index, loop_.now());
     }
+    void doubt(const base::IpPrefix& prefix) { table_.doubt(prefix); }
+    void reconsider(const base::IpPrefix& prefix) { table_.reconsider(prefix); }
+    void prove(const base::IpPrefix& prefix) { table_.prove(prefix); }
 
   private:
     Pref64Monitor(EventLoop& loop, std::function<void()> on_notice)

@@ -1,4 +1,4 @@
-// Checks of the host before a daemon can begin.
+// Checks of the host before a daemon starts.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -7,9 +7,9 @@
 
 namespace continuo::io {
 
-// One sentence on the right to configure the network; empty: this process has it.
+// A sentence if this process lacks the right to configure the network; empty: it has it.
 std::string missing_right();
-// Opens /dev/net/tun, which loads the driver, and makes no interface. Errors: System.
+// Opens /dev/net/tun, which loads the driver; creates no interface. Errors: System.
 base::Result<void> try_tun();
 // One sentence on what is missing for a TUN interface, routes and nftables: the right to configure
 // the network, or the TUN driver. Empty when nothing is.

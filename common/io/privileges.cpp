@@ -144,7 +144,7 @@ std::string obstacle_for(const ServiceFiles& files,
                                        : obstacle.append(" may not write to ").append(directory);
 }
 
-// Why the service user could not work with `files`. Effective ids change meanwhile.
+// Why the service user could not work with `files`. Changes the effective ids for the check.
 Result<std::string> try_as(const User& user, const ServiceFiles& files) {
     std::vector<std::string> readable;
     for (const std::string& path : files.read_again) {
@@ -170,11 +170,11 @@ Result<std::string> try_as(const User& user, const ServiceFiles& files) {
 
 constexpr User kRoot{};
 
-// The directory and the files in it, as far as they belong to `from`.
+// Gives away the directory and its files that belong to `from`.
 void hand_over(const std::string& path, const User& from, const User& to) {
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
-    // One that is everybody's (such as /tmp) is not ours to give.
+    // A shared one (such as /tmp) is not ours to give away.
     if (!directory.is_open() || ::fstat(directory.value(), &status) != 0 ||
         (status.st_mode & S_ISVTX) != 0) {
         return;
@@ -190,7 +190,7 @@ void hand_over(const std::string& path, const User& from, const User& to) {
         const char* name = static_cast<const char*>(entry->d_name);
         if (::fstatat(directory.value(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(status.st_mode) && status.st_uid == from.user && status.st_nlink == 1) {
-            // One that cannot be given away is found when it is opened.
+            // Failures show when the file is opened.
             [[maybe_unused]] const int given =
                 ::fchownat(directory.value(), name, to.user, to.group, AT_SYMLINK_NOFOLLOW);
         }
@@ -200,13 +200,13 @@ void hand_over(const std::string& path, const User& from, const User& to) {
 void share(const std::string& path, gid_t group) {
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (directory.is_open() && ::fchown(directory.value(), 0, group) == 0) {
-        // If it fails the service user cannot write there, which is reported.
+        // On failure the service user cannot write there, which is reported.
         [[maybe_unused]] const int shared = ::fchmod(directory.value(), kSharedMode);
     }
 }
 
-// Removes a socket that another user left. In a sticky directory only root may do so, and the
-// daemon could not listen there.
+// Removes a socket of another user. In a sticky directory only root may do so, and the daemon could
+// not listen there.
 void remove_left_socket(const std::string& path, const User& user) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
@@ -219,18 +219,19 @@ void remove_left_socket(const std::string& path, const User& user) {
     }
 }
 
-// Makes both directories and tells why root must stay; nothing when it need not.
+// Creates both directories; returns why root must stay, or nothing.
 Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     const std::string directory = directory_of(files.socket);
     const bool is_new = !is_there(directory);
     CTN_TRY(make_directories(files.state, kStateMode));
     CTN_TRY(make_directories(directory, kDirectoryMode));
     if (is_new) {
-        // For both: a later start may have to stay root, who without capabilities needs to own it.
+        // Owned by root: a later start may have to stay root, and without capabilities it must own
+        // it.
         share(directory, command_group().value_or(user.group));
     }
     remove_left_socket(files.socket, user);
-    // Made by earlier versions.
+    // Created by earlier versions.
     if (const auto shared = user_of(kSharedUser); shared && shared->user != user.user) {
         hand_over(files.state, *shared, kRoot);
     }

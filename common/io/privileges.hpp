@@ -1,7 +1,7 @@
-// The rights of a daemon, reduced in two steps. Before its first thread it becomes a user of its
-// own where that user exists, and keeps the capabilities that its start needs; each helper thread
-// keeps less. Once all is set up only CAP_NET_ADMIN stays, and a seccomp filter refuses the system
-// calls that no later work needs. docs/DECISIONS.md says what was measured.
+// The rights of a daemon, reduced in two steps. Before its first thread it becomes its own user, if
+// that exists, and keeps the capabilities for its start; each helper thread keeps fewer. After the
+// start only CAP_NET_ADMIN remains, and a seccomp filter refuses system calls that are not needed
+// any more. docs/DECISIONS.md says what was measured.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -14,8 +14,8 @@
 
 namespace continuo::io {
 
-// Each daemon has a user of its own, with a private group of the same name. Where it is missing,
-// the user that both were in earlier versions takes its place.
+// Each daemon has its own user, with a private group of the same name. If it is missing, the user
+// that both shared in earlier versions is used.
 inline constexpr const char* kNodeUser = "continuo-cnapt";
 inline constexpr const char* kRelayUser = "continuo-snapt";
 inline constexpr const char* kSharedUser = "continuo";
@@ -33,52 +33,51 @@ enum class Capability : uint8_t {
 inline constexpr Capability kNetworkRights[] = {Capability::NetAdmin};
 
 struct ServiceFiles {
-    std::vector<std::string>
-        read_again;                  // by reload; empty names and missing files are passed over
-    std::string state;               // directory
-    std::string socket;              // of the commands
+    std::vector<std::string> read_again;  // by reload; empty names and missing files are skipped
+    std::string state;                    // directory
+    std::string socket;                   // of the commands
     std::string device;              // opened for reading and writing after the start; empty: none
     const char* user = kSharedUser;  // whom the daemon becomes
 };
 
 struct IdentityChange {
     bool is_service_user = false;
-    // When not: why root stays, as "continuo may not read FILE"; empty when there is no such user
-    // or this is not root.
+    // If not: why root stays, as "continuo may not read FILE"; empty when there is no such user or
+    // this is not root.
     std::string obstacle;
 };
 
-// Before the first thread. As root: makes the state directory and, if it was not there, that of the
-// socket, where the command group may make sockets, too. Gives files of root or the shared user in
-// the state directory to the service user, and becomes it if it can reach all of `files`. Otherwise
-// it stays root and takes the state directory back. In any case only `for_start` is left of the
-// capabilities, and no program that is started gets more (no_new_privs).
+// Call before the first thread. As root: creates the state directory and, if missing, that of the
+// socket, in which the command group may create sockets too. Gives files of root or the shared user
+// in the state directory to the service user, and becomes it if it can access all of `files`;
+// otherwise stays root and takes the state directory back. In any case keeps only the capabilities
+// `for_start`, and programs that it starts get no more (no_new_privs).
 base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                            std::span<const Capability> for_start);
 
-// For checks, by root: why the service user could not work with `files`, as above; changes nothing.
-// Empty: it could, there is no such user, this is not root, or a folder is yet to be made.
+// For checks, as root: why the service user could not work with `files`, as above; changes nothing.
+// Empty: it could, there is no such user, this is not root, or a folder is still missing.
 std::string service_obstacle(const ServiceFiles& files);
 
 // For this thread only; capabilities it does not have are not added. Threads made later inherit.
 base::Result<void> keep_capabilities(std::span<const Capability> kept);
 
-// Gives the files that root made in `directory` to the directory's owner (also to its group), so
-// that a command run by root leaves nothing that the daemon cannot open. Not below it.
+// Gives root's files in `directory` (not below it) to the directory's owner and group, so that the
+// daemon can open what a command run as root has written.
 void match_owner(const std::string& directory);
 
 // Whether the service user `user` may read the file, by owner, group and mode. Nothing: there is no
 // such user here, or no such file.
 std::optional<bool> service_user_may_read(const char* user, const std::string& path);
 
-// Lets the private group of `user`, where there is one, read a file that root made.
+// Lets the private group of `user`, if there is one, read a file of root.
 void share_with_service(const std::string& path, const char* user);
 
-// The seccomp filter, on all threads; for good. Other calls fail with EPERM and are in the kernel's
-// log where that has auditing. Error: System (kernel without seccomp).
+// Installs the seccomp filter on all threads, permanently. Other calls fail with EPERM and are
+// logged by the kernel if it audits. Error: System (kernel without seccomp).
 base::Result<void> filter_system_calls();
 
-// As the kernel tells it now (/proc/self/status): of the thread that began the process.
+// From the kernel (/proc/self/status), for the initial thread.
 struct ProcessRights {
     std::string user;                       // name, or number
     std::vector<std::string> capabilities;  // effective: "CAP_NET_ADMIN"

@@ -1,4 +1,4 @@
-// The system calls that a daemon needs once it runs.
+// System calls that a running daemon needs.
 #include "common/io/privileges.hpp"
 
 #include <array>
@@ -61,7 +61,7 @@ constexpr const char* kAllowed[] = {
 #endif
 #endif
 #ifdef CONTINUO_SANITIZED
-// The run-time libraries: the leak checker stops every thread from a process that it forks.
+// For the run-time libraries: the leak checker stops every thread from a forked process.
 constexpr const char* kAllowedToo[] = {
     "clone",       "ptrace",  "wait4",     "getdents",  "prctl",
     "tgkill",      "kill",    "mprotect",  "mmap",      "prlimit64",
@@ -119,7 +119,7 @@ scmp_arg_cmp has_bits(unsigned argument, uint64_t mask, uint64_t value) {
     return {argument, SCMP_CMP_MASKED_EQ, mask, value};
 }
 
-// Threads may be made, processes not; no memory becomes code but a library's, by its file.
+// Threads may be created, processes not; only files of libraries may become executable memory.
 void allow_with_conditions(Builder& builder) {
     builder.allow("clone", has_bits(0, CLONE_THREAD, CLONE_THREAD));
     builder.refuse_with(ENOSYS, "clone3");  // its flags cannot be seen; libc falls back to clone
@@ -145,12 +145,13 @@ void allow_with_conditions(Builder& builder) {
 
 Result<void> filter_system_calls() {
 #if !defined(__x86_64__) && !defined(__aarch64__)
-    // 32-bit architectures have calls of other names for the same things (mmap2, clock_gettime64,
-    // socketcall): a filter that was never tried there would stop the daemon.
+    // 32-bit architectures have different calls for this (mmap2, clock_gettime64, socketcall): an
+    // untested filter would stop the daemon there.
     return Error{Errc::Unsupported, "no list of system calls for this architecture"};
 #endif
 #ifdef CONTINUO_SANITIZED
-    // The leak checker attaches to its own threads, which no process may that has changed its user.
+    // The leak checker attaches to its own threads, which a process may not do after changing its
+    // user.
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 #endif
     const Filter filter(::seccomp_init(SCMP_ACT_ERRNO(EPERM)));
@@ -168,8 +169,8 @@ Result<void> filter_system_calls() {
     if (builder.error() != 0) {
         return Error{Errc::System, "seccomp rule", builder.error()};
     }
-    // Refusals in the log, and a tree in place of a list: both need a newer kernel or library, and
-    // the filter is as strict without.
+    // Logging of refusals and a tree instead of a list need a newer kernel or library; the filter
+    // is as strict without.
     static_cast<void>(::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_LOG, 1));
     static_cast<void>(::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));
     int outcome = ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);

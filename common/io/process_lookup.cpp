@@ -24,7 +24,7 @@
 
 namespace continuo::io {
 
-// A socket that may be the one, and how well it fits.
+// A candidate socket, and how well it fits.
 struct ProcessLookup::Socket {
     uint64_t inode = 0;
     uint64_t cookie = 0;
@@ -63,7 +63,7 @@ void write_address(const IpAddress& address, IpVersion socket_version, __be32* t
     std::memcpy(to, octets.data(), octets.size());
 }
 
-// As the flow sees it: an IPv4 address mapped into IPv6 is IPv4.
+// As in the flow: an IPv4 address mapped into IPv6 is IPv4.
 IpAddress read_address(const __be32* from, IpVersion socket_version) {
     std::array<uint8_t, 16> octets{};
     std::memcpy(octets.data(), from, octets.size());
@@ -76,8 +76,8 @@ IpAddress read_address(const __be32* from, IpVersion socket_version) {
     return IpAddress::v6(octets);
 }
 
-// 0: not this socket. A connected one fits better than one bound to the address, that better than
-// one bound to all.
+// 0: another socket. A connected socket fits better than one bound to the address, and that better
+// than one bound to all.
 unsigned fit_of(const inet_diag_sockid& id, IpVersion socket_version, const FiveTuple& tuple) {
     const IpAddress local = read_address(id.idiag_src, socket_version);
     const IpAddress remote = read_address(id.idiag_dst, socket_version);
@@ -132,7 +132,7 @@ struct ProcessId {
     bool is_of_user = false;
 };
 
-// Those of the user first, the newest first.
+// Those of the user first, newest first.
 std::vector<ProcessId> list_processes(uint32_t user_id) {
     std::vector<ProcessId> processes;
     const Directory directory(::opendir("/proc"));
@@ -167,8 +167,8 @@ std::string read_command(int32_t pid) {
     return command;
 }
 
-// A number of /proc/PID/stat by its place in proc(5). Places count behind the command, which may
-// itself contain spaces and brackets.
+// A number in /proc/PID/stat by its index in proc(5). Counts after the command, which may contain
+// spaces and brackets.
 constexpr unsigned kParentPlace = 4;
 constexpr unsigned kStartTimePlace = 22;
 uint64_t read_stat(int32_t pid, unsigned place) {
@@ -189,8 +189,8 @@ uint64_t read_stat(int32_t pid, unsigned place) {
     return number;
 }
 
-// Still the process that made the socket, and the one that uses it: that of process 1 is for
-// another one (socket activation).
+// The process that made the socket still exists and uses it. Process 1 makes sockets for others
+// (socket activation).
 bool is_owner(const SocketMaker& maker) {
     constexpr uint64_t kNsPerS = 1'000'000'000;
     const auto ticks_per_s = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
@@ -239,8 +239,8 @@ Result<void> ProcessLookup::query(const FiveTuple& tuple, IpVersion socket_versi
     wanted.id.idiag_cookie[0] = wanted.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
     wanted.id.idiag_sport = htons(tuple.local_port);
     if (is_tcp) {
-        // An exact look-up in the kernel's table. UDP's differs between kernels in which side is
-        // which: hence the list, which the kernel filters by local port.
+        // An exact look-up in the kernel's table. For UDP kernels differ in which side is which:
+        // hence the list, which the kernel filters by local port.
         wanted.id.idiag_dport = htons(tuple.remote_port);
         write_address(tuple.local, socket_version, wanted.id.idiag_src);
         write_address(tuple.remote, socket_version, wanted.id.idiag_dst);
@@ -302,7 +302,7 @@ Result<SocketOwner> ProcessLookup::find(const FiveTuple& tuple) {
 
 int32_t ProcessLookup::find_process(const Socket& socket) {
     if (recorder_) {
-        // A process that ended may have left its socket to another one.
+        // A process that ended may have passed its socket on.
         const auto maker = recorder_->maker_of(socket.cookie);
         if (maker && is_owner(*maker)) {
             return maker->process_id;
@@ -329,7 +329,7 @@ int32_t ProcessLookup::search_processes(const Socket& socket) {
 }
 
 void ProcessLookup::remember(int32_t process_id) {
-    // The place it had, or the last, which is given up.
+    // Uses its place, or the last one, which is overwritten.
     int32_t* const first = recent_.data();
     int32_t* const place = std::find(first, first + recent_.size() - 1, process_id);
     *place = process_id;

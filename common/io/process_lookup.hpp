@@ -1,7 +1,7 @@
 // ProcessLookup: which process owns a local socket. sock_diag (for pings a list in /proc) gives
 // user, inode and cookie. A SocketRecorder knows who made the socket. Otherwise /proc is searched,
 // which takes up to milliseconds, and CAP_SYS_PTRACE for other users' processes. Runs on a helper
-// thread, one object a thread.
+// thread, one object per thread.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -31,11 +31,11 @@ std::optional<uint32_t> user_id(const std::string& name);
 
 class ProcessLookup {
   public:
-    // Without a recorder, where it cannot be attached, all owners come from /proc.
+    // Without a recorder, as when it cannot be attached, all owners come from /proc.
     static base::Result<ProcessLookup> open();
 
-    // TCP: the connection. UDP: the socket that best fits, connected or not. Also IPv6 sockets that
-    // speak IPv4. ICMP: the socket with that echo identifier, if it is none of the raw ones; its
+    // TCP: the connection. UDP: the best matching socket, connected or not. Includes IPv6 sockets
+    // that use IPv4. ICMP: the socket with that echo identifier, unless it is a raw one; its
     // process comes from /proc. Errors: NotFound (no such socket), System.
     base::Result<SocketOwner> find(const packet::FiveTuple& tuple);
 

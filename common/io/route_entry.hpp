@@ -1,5 +1,5 @@
-// Addresses, routes and policy rules as values: what netlink_route.hpp sets and lists. No system
-// headers, so that pure builders can make them.
+// Addresses, routes and policy rules as values for netlink_route.hpp. No system headers, so that
+// pure builders can make them.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -9,8 +9,8 @@
 
 namespace continuo::io {
 
-// Table numbers and the origin of routes and rules (rtm_protocol, FRA_PROTOCOL) by which Continuo
-// knows its own.
+// Table numbers and the origin of routes and rules (rtm_protocol, FRA_PROTOCOL) that mark
+// Continuo's own.
 inline constexpr uint32_t kMainTable = 254;
 inline constexpr uint8_t kRouteProtocol = 147;
 
@@ -26,7 +26,7 @@ struct RouteEntry {
     uint32_t metric = 0;
     RouteType type = RouteType::Unicast;
     uint8_t protocol = kRouteProtocol;
-    bool is_on_link = false;  // the gateway, whatever the addresses of the interface (onlink)
+    bool is_on_link = false;  // gateway on the link, whatever addresses the interface has
 
     bool operator==(const RouteEntry&) const = default;
 };
@@ -45,7 +45,7 @@ struct RuleEntry {
     base::IpVersion version = base::IpVersion::V4;
     uint32_t priority = 0;
     RuleAction action = RuleAction::Lookup;
-    uint32_t table = kMainTable;  // Lookup; of others the default
+    uint32_t table = kMainTable;  // for Lookup; default for others
     uint32_t target = 0;          // Goto
     std::optional<uint32_t> fwmark;
     uint32_t fwmark_mask = UINT32_MAX;   // bits of the mark that count
@@ -61,8 +61,8 @@ struct RuleEntry {
     // IPv6: `from` also matches a source not yet chosen if the route found would choose one in
     // `from`.
     bool find_source = false;
-    bool has_other_selector = false;  // of others: oif, tos, l3mdev or tun_id, not kept here
-    bool is_inverted = false;         // of others: matches what its selectors do not (not fwmark)
+    bool has_other_selector = false;  // of others: oif, tos, l3mdev or tun_id, not stored here
+    bool is_inverted = false;         // of others: inverted match (not fwmark)
     uint8_t protocol = kRouteProtocol;
 
     bool operator==(const RuleEntry&) const = default;
@@ -85,7 +85,7 @@ struct LinkEntry {
     bool has_carrier = false;  // operational
     bool is_loopback = false;
     uint32_t mtu = 0;
-    uint32_t group = 0;   // 0: as all are that nobody has put into another
+    uint32_t group = 0;   // 0: the default group
     std::string kind{};   // as in `ip link add type`; empty: hardware
     std::string alias{};  // as in `ip link set alias`
 

@@ -1,5 +1,4 @@
-// Links, addresses, routes and rules as rtnetlink puts them into messages, for netlink_route.cpp.
-// Pure.
+// Links, addresses, routes and rules in rtnetlink messages, for netlink_route.cpp. Pure.
 #pragma once
 
 #include "common/io/netlink.hpp"
@@ -18,7 +17,7 @@ uint8_t from_rule_action(RuleAction action);
 
 LinkEntry parse_link(const NetlinkMessage& message);
 std::optional<AddressEntry> parse_address(const NetlinkMessage& message);
-// The message, also one of a list, if it is of a route in `table`; without next hops otherwise.
+// The message, also from a list, if it is a route in `table`; otherwise without next hops.
 void parse_route(const NetlinkMessage& message, uint32_t table, RouteChange& change);
 // Nothing for rules of other actions.
 std::optional<RuleEntry> parse_rule(const NetlinkMessage& message);

@@ -10,7 +10,7 @@ using base::IpPrefix;
 
 namespace {
 
-// The kernel tells of the routes that it has made itself (linux/rtnetlink.h).
+// The kernel reports routes that it creates itself (linux/rtnetlink.h).
 constexpr uint8_t kKernelProtocol = 2;
 
 auto route_order(const RouteEntry& route) {
@@ -112,7 +112,7 @@ void RouteSet::remove(const Kept& route) {
     }
 }
 
-// The kernel replaces one. Where several fit only a list tells which.
+// The kernel replaces one. If several match, only a list tells which.
 void RouteSet::remove_replaced(const RouteEntry& by, uint8_t type_of_service) {
     Kept first;
     first.entry.destination = by.destination;
@@ -160,7 +160,7 @@ void RouteSet::remove_of_link(uint32_t interface_index) {
         if (at->entry.interface_index != interface_index) {
             ++at;
         } else if (at->is_one_of_several) {
-            needs_list_ = true;  // it stays while another of its next hops is there
+            needs_list_ = true;  // it stays while it has another next hop
             ++at;
         } else {
             at = erase(at);

@@ -1,5 +1,5 @@
-// RouteSet: of a table of routes those that decide something, however many there are. It follows
-// what the kernel tells of single routes, and says when only a list of all can tell. Pure.
+// RouteSet: the routes of a table that decide something, however many routes there are. It follows
+// the kernel's notifications, and says when only a full list can tell. Pure.
 #pragma once
 
 #include "common/io/route_entry.hpp"
@@ -13,31 +13,31 @@
 
 namespace continuo::io {
 
-// Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
+// Longest prefix that counts as part of a default route, such as 0.0.0.0/1 and 128.0.0.0/1.
 inline constexpr uint8_t kLongestPartOfDefault = 7;
-// Routes that are kept at most, those that decide first; what is beyond is counted. Choices.
+// Most routes kept, deciding ones first; further ones are counted. Choices.
 inline constexpr size_t kMaxDecidingRoutes = 4096;
 inline constexpr size_t kMaxOtherRoutes = 4096;
-// So many of each kind are kept; when fewer than kFewestOfKind are left of one of which there are
-// more, all routes are listed. So a reader that takes no more than that of a kind has all it takes.
+// Number kept of each kind; when fewer than kFewestOfKind remain of a larger kind, all routes are
+// listed. So a reader that uses at most that many of a kind always has them.
 inline constexpr size_t kRoutesOfKind = 128;
 inline constexpr size_t kFewestOfKind = 64;
 
 struct RouteInterest {
-    // Every route that covers one of these decides, as default routes do, also in parts.
+    // Every route that covers one of these decides; so do default routes, also in parts.
     std::vector<base::IpAddress> destinations;
-    // Others: readers take a few of a kind, or ask whether there is one. Routes of an interface, IP
-    // version and protocol are of one kind unless this tells them apart.
+    // Other routes: readers use a few of a kind, or ask whether there is one. Routes of one
+    // interface, IP version and protocol are of one kind unless this function distinguishes them.
     uint8_t (*kind)(const RouteEntry& route) = nullptr;
 };
 
 // The order of lists: default routes first.
 bool is_route_before(const RouteEntry& a, const RouteEntry& b);
 
-// One message of the kernel.
+// One notification of the kernel.
 struct RouteChange {
     bool is_removal = false;
-    bool replaces = false;  // the one of the same destination, metric and type of service
+    bool replaces = false;  // replaces the one of equal destination, metric and type of service
     uint8_t type_of_service = 0;
     std::vector<RouteEntry> hops;  // one for each next hop
 };
@@ -47,27 +47,27 @@ class RouteSet {
     explicit RouteSet(RouteInterest interest) : interest_(std::move(interest)) {}
 
     void apply(const RouteChange& change);
-    // The link is down or gone, and its routes with it, of which the kernel does not tell.
+    // The link is down or gone, and with it its routes, which the kernel does not report.
     void remove_of_link(uint32_t interface_index);
-    // An address of the host is gone. With it go, likewise, routes that prefer it as a source, and
-    // those of an interface whose last one it was.
+    // An address of the host is gone. Routes that prefer it as a source go with it unreported, and
+    // all routes of an interface whose last address it was.
     void doubt_routes_of(uint32_t interface_index, const base::IpAddress& address);
     void set_destinations(std::vector<base::IpAddress> destinations);
 
-    // Sorted, equal ones once.
+    // Sorted, without duplicates.
     std::vector<RouteEntry> list() const;
     const RouteInterest& interest() const { return interest_; }
-    // Only a list can tell what is there.
+    // Only a list can tell which routes exist.
     bool needs_list() const { return needs_list_; }
-    // Changes since these were asked for last: of routes that decide, and of others.
+    // Changes since the last call: of deciding routes, and of others.
     struct Touched {
         bool is_deciding = false;
         bool is_other = false;
     };
     Touched take_touched();
 
-    // Not kept: of a kind of which enough are, as far as is known without a list; and beyond the
-    // limit, which decided something.
+    // Routes not kept: further ones of a kind, as far as known without a list; and deciding ones
+    // beyond the limit.
     uint64_t left_out() const { return left_out_; }
     uint64_t unseen_deciding() const { return unseen_deciding_; }
 
@@ -98,7 +98,7 @@ class RouteSet {
 
     RouteInterest interest_;
     Routes routes_;
-    std::map<Kind, OfKind> kinds_;  // of those that do not decide
+    std::map<Kind, OfKind> kinds_;  // non-deciding routes
     size_t deciding_ = 0;
     uint64_t left_out_ = 0;
     uint64_t unseen_deciding_ = 0;

@@ -15,7 +15,7 @@ using base::Result;
 
 namespace {
 
-// Small: notices that do not fit are lost and reported as ENOBUFS, which says enough.
+// Small: notifications beyond it are lost and reported as ENOBUFS, which is enough.
 constexpr int kReceiveBufferBytes = 8192;
 constexpr unsigned kMessagesPerWakeUp = 64;
 constexpr int kNoGroup = 0;
@@ -40,7 +40,7 @@ RuleMonitor::add(EventLoop& loop, Source& source, int protocol, std::array<int, 
     }
     const int fd = source.fd.value();
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes, sizeof kReceiveBufferBytes);
-    // A socket without a name gets no notifications.
+    // A socket without an address gets no notifications.
     sockaddr_nl name{};
     name.nl_family = AF_NETLINK;
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
@@ -58,7 +58,7 @@ RuleMonitor::add(EventLoop& loop, Source& source, int protocol, std::array<int, 
 }
 
 void RuleMonitor::on_readable(const Source& source) const {
-    // Only that something came counts, and forging it gains nothing: one byte is enough.
+    // Only the arrival counts, and forging it gains nothing: one byte is enough.
     uint8_t first = 0;
     for (unsigned i = 0; i < kMessagesPerWakeUp; ++i) {
         if (::recv(source.fd.value(), &first, sizeof first, 0) < 0 && errno != EINTR &&

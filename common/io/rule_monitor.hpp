@@ -1,5 +1,5 @@
-// RuleMonitor: tells that somebody, perhaps this process, has changed policy rules or nftables, not
-// what. Belongs to a loop.
+// RuleMonitor: reports that policy rules or nftables have changed, by anyone including this
+// process, but not how. Belongs to a loop.
 #pragma once
 
 #include "common/io/event_loop.hpp"

@@ -17,7 +17,7 @@ namespace {
 
 using base::Result;
 
-// A UDP socket that is not connected is "closed".
+// The kernel calls an unconnected UDP socket "closed".
 constexpr uint32_t states_of(bool is_tcp) {
     return uint32_t{1} << (is_tcp ? unsigned{TCP_LISTEN} : unsigned{TCP_CLOSE});
 }
@@ -30,7 +30,7 @@ list_into(NetlinkSocket& netlink, uint8_t family, bool is_tcp, std::vector<Liste
     wanted.idiag_states = states_of(is_tcp);
     NetlinkRequest request(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
     request.fixed(wanted);
-    // A list that is started again repeats itself: the caller removes what is twice.
+    // A restarted list repeats itself: the caller removes duplicates.
     return netlink.list(request, "list listening sockets", [&](const NetlinkMessage& message) {
         const auto socket = message.fixed<inet_diag_msg>();
         if (const uint16_t port = ntohs(socket.id.idiag_sport); port != 0) {

@@ -1,5 +1,5 @@
-// The ports of this network namespace that somebody listens on, of whatever process or of the
-// kernel itself: sock_diag(7). Takes no rights.
+// Ports of this network namespace with a listener, of any process or of the kernel itself:
+// sock_diag(7). Needs no rights.
 #pragma once
 
 #include "common/base/result.hpp"

@@ -1,8 +1,8 @@
-// SocketRecorder: an eBPF program at the root of the cgroup tree notes which process makes each
-// socket, so that its owner is known without reading other users' /proc/PID/fd (which takes
+// SocketRecorder: an eBPF program at the root of the cgroup tree that records which process creates
+// each socket, so that its owner is known without reading other users' /proc/PID/fd (which needs
 // CAP_SYS_PTRACE and milliseconds). Needs CAP_BPF and CAP_NET_ADMIN to attach (and CAP_SYS_ADMIN
-// where no cgroup v2 tree is in sight), nothing to look up. The program goes when this object goes,
-// or its process. Thread-safe after attach().
+// where no cgroup v2 tree is visible), nothing to look up. The program ends with this object or its
+// process. Thread-safe after attach().
 #pragma once
 
 #include "common/base/result.hpp"
@@ -12,7 +12,7 @@
 
 namespace continuo::io {
 
-// Sockets that are remembered; beyond that the least recently used is forgotten by the kernel.
+// Most sockets remembered; beyond that the kernel forgets the least recently used.
 inline constexpr uint32_t kMaxRecordedSockets = 65536;
 
 struct SocketMaker {
@@ -26,8 +26,8 @@ class SocketRecorder {
     // kernel, as in a container), System (not allowed; kernel before 6.0).
     static base::Result<SocketRecorder> attach();
 
-    // The process that made the socket with this cookie (SO_COOKIE, INET_DIAG). Its number may be
-    // another process's by now.
+    // The process that created the socket with this cookie (SO_COOKIE, INET_DIAG). Its number may
+    // have been reused.
     std::optional<SocketMaker> maker_of(uint64_t cookie) const;
 
   private:

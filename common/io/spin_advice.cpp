@@ -7,9 +7,9 @@ namespace continuo::io {
 namespace {
 
 constexpr int kMaxTurns = 2 * kSpinTurns;
-// An answer to one who sleeps comes later than to one who spins, by the wake-ups that both save.
+// An answer to a sleeping peer comes later than to a spinning one, by the two wake-ups saved.
 constexpr int kSleeperIsSlower = 2;
-// A window that much longer had other work in it.
+// A window this much longer contained other work.
 constexpr int kLongestWindow = 4;
 
 }  // namespace
@@ -18,7 +18,7 @@ void SpinAdvice::note_moved(const void* descriptor, size_t bytes, base::Duration
     const bool is_turn = descriptor != nullptr && descriptor != last_ &&
                          bytes <= kLargestTurnBytes && waited <= limit_ * kSleeperIsSlower &&
                          limit_ > base::Duration::zero();
-    // One that is none is forgiven, a stream is not.
+    // A single turn that is none is tolerated, a stream is not.
     turns_ = is_turn ? std::min(turns_ + 1, kMaxTurns) : turns_ / 2;
     last_ = descriptor;
 }
@@ -26,7 +26,7 @@ void SpinAdvice::note_moved(const void* descriptor, size_t bytes, base::Duration
 void SpinAdvice::note_pressure(base::Duration waited, base::TimePoint now) {
     const auto before = std::exchange(before_, std::nullopt);
     if (licensed_until_ != base::TimePoint{}) {
-        licensed_until_ = {};  // nobody has minded
+        licensed_until_ = {};  // nobody needed the processor
         next_pause_ = kSpinPause;
     }
     if (!before || now - before->at > kPressureWindow * kLongestWindow) {

@@ -1,9 +1,9 @@
-// SpinAdvice: whether a loop that has done its work should stay awake for what comes next. Only
-// where requests and answers follow each other at once: two descriptors in turn, each soon after
-// the other, with a few bytes each. A stream, however fast, has no such turns: to stay awake
-// between its packets would cost more than it brings. And only on a machine with processors to
-// spare: before, and now and then, it is looked at how long programs wait for one (the kernel's
-// pressure stall information). Pure, one loop's.
+// SpinAdvice: whether a loop without work should stay awake for what comes next. Only where
+// requests and answers follow each other at once: two descriptors in turn, each soon after the
+// other, with a few bytes each. A stream, however fast, has no such turns: staying awake between
+// its packets would cost more than it gains. And only on a machine with processors to spare:
+// before, and at intervals, it checks how long programs wait for one (the kernel's pressure stall
+// information). Pure, one per loop.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -13,20 +13,20 @@
 
 namespace continuo::io {
 
-// Turns after which spinning starts, and the most that one of them moves: less than the full
-// segments of a stream that its acknowledgements pace.
+// Turns after which spinning starts, and the most bytes that one of them moves: less than the full
+// segments of an ACK-clocked stream.
 inline constexpr int kSpinTurns = 8;
 inline constexpr size_t kLargestTurnBytes = 1200;
-// Spins in vain, one after the other, after which it pauses.
+// Consecutive spins in vain after which it pauses.
 inline constexpr int kMaxSpinMisses = 4;
-// The pause. While another wants the processor each is twice as long as the one before.
+// The pause; doubles while other programs need the processor.
 inline constexpr base::Duration kSpinPause = base::milliseconds(200);
 inline constexpr base::Duration kLongestSpinPause = base::seconds(10);
-// For so long nobody spins, to see who waits for a processor; then for so long that holds.
+// Time without spinning, to measure who waits for a processor; and how long the result holds.
 inline constexpr base::Duration kPressureWindow = base::milliseconds(20);
 inline constexpr base::Duration kSpinLicence = base::seconds(5);
-// Share of the window in which programs may wait for a processor. Requests and answers alone make
-// 20 % on two processors, one program that computes on each of them over 50 %.
+// Share of the window in which programs may wait for a processor. Requests and answers alone cause
+// 20 % on two processors, one computing program on each of them over 50 %.
 inline constexpr int kMaxPressurePercent = 35;
 
 class SpinAdvice {
@@ -35,20 +35,20 @@ class SpinAdvice {
     void set_limit(base::Duration limit) { limit_ = limit; }
     base::Duration limit() const { return limit_; }
 
-    // The loop has moved so many bytes for one descriptor (null: for several) after `waited`.
+    // The loop has moved `bytes` for one descriptor (null: for several) after `waited`.
     void note_moved(const void* descriptor, size_t bytes, base::Duration waited);
     bool is_worth_while(base::TimePoint now) const {
         return turns_ >= kSpinTurns && now < licensed_until_;
     }
-    // True when note_pressure() is wanted.
+    // True: call note_pressure().
     bool is_asking(base::TimePoint now) const {
         return turns_ >= kSpinTurns && now >= licensed_until_ && now >= asks_at_;
     }
-    // For how long programs had to wait for a processor, of all time.
+    // Total time that programs have waited for a processor.
     void note_pressure(base::Duration waited, base::TimePoint now);
     // The result of spinning: work in time, or nothing.
     void note_spun(bool has_hit, base::TimePoint now);
-    // Another took the processor for long.
+    // Another program used the processor for long.
     void note_contended(base::TimePoint now);
 
   private:

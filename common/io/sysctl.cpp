@@ -24,7 +24,7 @@ using base::Result;
 constexpr size_t kMaxValueBytes = 4096;
 constexpr size_t kMaxRecordBytes = 1 << 20;
 
-// Keys come from our own builders; this keeps an odd interface name or a spoiled record inside
+// Keys come from our own builders; this keeps an odd interface name or a damaged record inside
 // /proc/sys.
 bool is_safe_key(std::string_view key) {
     return !key.empty() && key.front() != '/' && key.find("..") == std::string_view::npos &&
@@ -54,7 +54,7 @@ std::string with_spaces(std::string value) {
     return value;
 }
 
-// Those with settings of their own, and "default", those of new ones; none on a kernel without that
+// Interfaces with their own settings, and "default", for new ones; none on a kernel without that
 // version.
 std::vector<std::string> interfaces_in(const char* folder) {
     std::vector<std::string> names;
@@ -217,7 +217,7 @@ Result<void> SysctlGuard::restore() {
     // NOLINTNEXTLINE(modernize-loop-convert): std::views of libstdc++ 12 and clang 14 do not agree
     for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
         const auto current = read_sysctl(change->key);
-        // Gone with its interface, or changed by somebody else meanwhile.
+        // Gone with its interface, or changed by another program meanwhile.
         if (!current || *current != change->ours) {
             continue;
         }

@@ -1,4 +1,4 @@
-// Kernel settings under /proc/sys that hold while a daemon runs. Their former values are kept in a
+// Kernel settings under /proc/sys that apply while a daemon runs. Their former values are kept in a
 // file, so that the next start restores them after kill -9.
 #pragma once
 
@@ -27,12 +27,12 @@ base::Result<std::string> read_sysctl(std::string_view key);
 base::Result<void> write_sysctl(std::string_view key, std::string_view value);
 
 // The setting that switches IPv6 off on this host, as "net.ipv6.conf.all.disable_ipv6 = 1"; empty:
-// some interface but the loopback and `own_device` has it.
+// some interface other than the loopback and `own_device` has it.
 std::string ipv6_switched_off(std::string_view own_device);
-// One interface has it, whatever new ones get, or has it not. Errors: NotFound (no such interface),
-// System.
+// Switches IPv6 of one interface on or off, whatever the default for new ones. Errors: NotFound (no
+// such interface), System.
 base::Result<void> switch_ipv6(std::string_view device, bool is_on);
-// "all": nobody has switched it off for all at once.
+// "all": it is not switched off globally.
 bool has_ipv6(std::string_view device);
 
 // The interfaces that have parameters of IPv4, without the loopback, "all" and "default".
@@ -53,11 +53,11 @@ class SysctlGuard {
 
     // Records the key's present value as the one to restore, unless one is recorded already.
     void remember(std::string_view key);
-    // Remembers, records the former value on disk, then writes. What others write between does not
+    // Records the former value on disk, then writes. Values that others write in between do not
     // become the former value.
     base::Result<void> set(const SysctlSetting& setting);
-    // Puts former values back, last first, where the value is still ours; removes the record. Not
-    // done by the destructor.
+    // Restores former values, last first, where the current one is still ours; removes the record.
+    // Not done by the destructor.
     base::Result<void> restore();
 
   private:

@@ -26,8 +26,8 @@ class TcpStream {
 
     int fd() const { return fd_.value(); }
 
-    // Sends what `poll(MutableByteView) -> size_t` gives until there is no more (true) or the
-    // socket takes no more (false: call again when writable). Errors: System.
+    // Sends the bytes from `poll(MutableByteView) -> size_t` until there are no more (true) or the
+    // socket is full (false: call again when writable). Errors: System.
     template <typename Poll>
     base::Result<bool> flush(const Poll& poll) {
         while (true) {
@@ -53,8 +53,8 @@ class TcpStream {
         }
     }
 
-    // Gives what came to `take(ByteView) -> bool` while it answers true. False: end of the stream.
-    // Errors: System.
+    // Passes received bytes to `take(ByteView) -> bool` while it returns true. False: end of the
+    // stream. Errors: System.
     template <typename Take>
     base::Result<bool> drain(const Take& take) {
         std::array<uint8_t, kBufferBytes> bytes;  // NOLINT: filled by recv
@@ -85,8 +85,8 @@ class TcpStream {
     size_t sent_ = 0;
 };
 
-// No delay, no long send queue, dead peers noticed: unacknowledged bytes are given up after
-// `unacknowledged`.
+// Sets no delay, a short send queue and detection of dead peers: unacknowledged bytes are given up
+// after `unacknowledged`.
 inline void tune_tcp(int fd, base::Duration unacknowledged, base::Duration keepalive_idle) {
     const auto set = [fd](int level, int option, int value) {
         static_cast<void>(::setsockopt(fd, level, option, &value, sizeof value));

@@ -40,10 +40,10 @@ bool set_offload(int fd, unsigned flags) {
     return ::ioctl(fd, TUNSETOFFLOAD, static_cast<unsigned long>(flags)) == 0;
 }
 
-// Only this process's user, with its private group, and whoever has CAP_NET_ADMIN may attach. An
-// interface without an owner would be everybody's who may open /dev/net/tun, once the daemon is
-// killed. One that was there before is taken over. Never by the group of the command sockets,
-// which has other members.
+// Only this process's user, its private group, and holders of CAP_NET_ADMIN may attach. After the
+// daemon is killed, an interface without an owner could be taken by anybody who may open
+// /dev/net/tun. An existing one is taken over. Never the group of the command sockets, which has
+// other members.
 Result<void> take_ownership(int fd) {
     if (::ioctl(fd, TUNSETOWNER, static_cast<unsigned long>(::geteuid())) != 0) {
         return Error{Errc::System, "set the owner of the tun interface", errno};

@@ -13,7 +13,7 @@
 
 namespace continuo::io {
 
-// A buffer of this size takes every frame: virtio_net_hdr, 64 KiB of packet, and one byte that
+// A buffer of this size holds every frame: virtio_net_hdr, 64 KiB of packet, and one byte that
 // shows truncation.
 inline constexpr size_t kTunFrameBytes = 10 + 65535 + 1;
 inline constexpr size_t kMaxWritePieces = 8;
@@ -36,9 +36,9 @@ struct TunCounters {
 
 class TunDevice {
   public:
-    // Opens or creates `name` ("cnapt%d" lets the kernel number it), as this process's user's own:
-    // another user cannot attach to it, now or when it was left. Errors: System, InvalidConfig
-    // (name too long).
+    // Opens or creates `name` ("cnapt%d" lets the kernel number it), owned by this process's user:
+    // another user cannot attach to it, now or after the process has left it. Errors: System,
+    // InvalidConfig (name too long).
     static base::Result<TunDevice> open(std::string_view name, const TunOptions& options);
     // Removes a persistent interface; NotFound when there is none.
     static base::Result<void> remove(std::string_view name);

@@ -1,4 +1,4 @@
-// Tries over the loopback device what the kernel can do for UDP sockets.
+// Tests over the loopback device which offloads the kernel supports for UDP sockets.
 #include "common/io/udp_socket.hpp"
 
 #include <array>

@@ -182,7 +182,7 @@ packet::PacketPtr UdpReceiveArena::exchange(const ReceivedBatch& batch, packet::
     return fresh;
 }
 
-// One sendmmsg in the making: runs, each a message of one or more equal datagrams.
+// One sendmmsg under construction: runs, each a message of one or more equal datagrams.
 struct UdpSocket::SendArrays {
     struct Run {
         size_t first_item = 0;  // where the run begins, to go on from there
@@ -192,7 +192,7 @@ struct UdpSocket::SendArrays {
         size_t bytes = 0;
         size_t segment_bytes = 0;
         size_t segments = 0;
-        bool is_open = false;  // takes more: all datagrams so far are of full size
+        bool is_open = false;  // accepts more: all datagrams so far are of full size
     };
 
     std::array<mmsghdr, kMessagesPerSend> messages{};
@@ -211,8 +211,8 @@ struct UdpSocket::SendArrays {
         return a.to == b.to && a.from == b.from && a.tos == b.tos;
     }
 
-    // Takes as much of items[index] from `offset` on as fits one run; gives the bytes taken, 0 when
-    // full.
+    // Takes as much of items[index] from `offset` on as fits one run; returns the bytes taken, 0
+    // when full.
     size_t add(std::span<const SendItem> items, size_t index, size_t offset, bool may_segment);
     void begin_run(const SendItem& item, size_t index, size_t offset, size_t segment_bytes);
     // Writes the control messages of all runs.
@@ -245,7 +245,7 @@ size_t UdpSocket::SendArrays::add(std::span<const SendItem> items,
     }
     const size_t room = kMaxSendBytes > run->bytes ? (kMaxSendBytes - run->bytes) / segment : 0;
     const size_t most = may_segment ? std::min(room, kMaxSegments - run->segments) : 1;
-    // A single datagram too long for any run goes alone, for the kernel to refuse.
+    // A single datagram too long for any run goes alone, and the kernel refuses it.
     const size_t take = std::min(rest, std::max<size_t>(most, 1) * segment);
     // sendmsg reads only; its interface predates const.
     vectors[vector_count++] = {const_cast<uint8_t*>(item.bytes.data() + offset), take};
@@ -354,7 +354,7 @@ Result<std::span<const ReceivedBatch>> UdpSocket::receive(UdpReceiveArena& arena
         if (errno == EAGAIN) {
             return Error{Errc::WouldBlock, "receive udp", errno};
         }
-        // An error of an earlier datagram; reading has taken it away.
+        // An error of an earlier datagram; reading has cleared it.
         ++counters_.receive_errors;
         if (attempt >= kMaxSocketErrors) {
             return Error{Errc::System, "receive udp", errno};
@@ -444,8 +444,8 @@ void UdpSocket::flush(SendResult& result, std::span<const SendItem> items) {
             break;
         }
         if (error == EINVAL && run.segments > 1 && !arrays.is_cut) {
-            // Before Linux 6.13 a segment above the MTU gives EINVAL, as a wrong source does:
-            // single datagrams tell.
+            // Before Linux 6.13 a segment above the MTU gives EINVAL, like a wrong source: single
+            // datagrams show which.
             arrays.is_cut = true;
             break;
         }

@@ -35,8 +35,8 @@ UdpOffloadSupport probe_udp_offload();
 
 struct UdpSocketOptions {
     base::Endpoint local;  // port 0: any
-    std::string device;    // SO_BINDTODEVICE: leaves by it, and comes by it alone; empty: none
-    // IPv4, IP_UNICAST_IF: leaves by that interface, and comes by any; 0: as the kernel routes.
+    std::string device;    // SO_BINDTODEVICE: sends and receives only by it; empty: none
+    // IPv4, IP_UNICAST_IF: sends by that interface, receives by any; 0: as the kernel routes.
     uint32_t leaves_by = 0;
     uint32_t mark = 0;         // SO_MARK; 0: none
     uint8_t tos = 0;           // whole octet: DSCP << 2
@@ -58,13 +58,13 @@ struct ReceivedBatch {
 class UdpReceiveArena {
   public:
     explicit UdpReceiveArena(size_t buffers = kSuperBuffers);
-    // With buffers of a pool, of kSuperBufferBytes at least: what came can be taken out.
+    // With buffers of a pool, each of at least kSuperBufferBytes: received ones can be taken out.
     explicit UdpReceiveArena(std::vector<packet::PacketPtr> buffers);
     UdpReceiveArena(const UdpReceiveArena&) = delete;
     UdpReceiveArena& operator=(const UdpReceiveArena&) = delete;
     ~UdpReceiveArena();
 
-    // Gives the buffer that holds `batch` of the latest receive(); `fresh` takes its place.
+    // Returns the buffer that holds `batch` of the latest receive(), replaced by `fresh`.
     packet::PacketPtr exchange(const ReceivedBatch& batch, packet::PacketPtr fresh);
 
   private:

@@ -41,7 +41,7 @@ void give_to_group(const std::string& path) {
 
 Result<UniqueFd> unix_listen(const std::string& path) {
     sockaddr_un address = CTN_TRY(unix_address(path));
-    // A file that nobody listens on is what kill -9 left.
+    // A file without a listener remains after kill -9.
     const auto other = unix_connect(path);
     if (other || other.error().code == Errc::WouldBlock) {
         return Error{Errc::System, "command socket", EADDRINUSE};
@@ -168,7 +168,7 @@ void UnixReply::Connection::on_readable() {
             return;
         }
         if (has_request) {
-            return;  // one request a connection; more is ignored, a block a turn
+            return;  // one request per connection; more is ignored, a block per turn
         }
         input.append(block.data(), static_cast<size_t>(got));
         if (input.find('\n') != std::string::npos) {
@@ -252,7 +252,7 @@ void UnixReply::Connection::on_timeout() {
     close();
 }
 
-// The object goes with it unless somebody up the stack holds it.
+// The object is destroyed with it unless a caller holds it.
 void UnixReply::Connection::close() {
     if (server == nullptr) {
         return;
@@ -264,7 +264,7 @@ void UnixReply::Connection::close() {
     timer.reset();
     fd.reset();
     is_finished = true;
-    // Callers up the stack still look at members: let go on the next turn.
+    // Callers still use members: released on the next turn.
     owner->loop.post([self] {});
 }
 

@@ -1,6 +1,6 @@
-// The command socket: a client sends one line, the daemon answers bytes until it closes. Mode 0660,
-// group `continuo` if there is one. Loop thread only. With it the blocking client of the commands
-// and the notification of the service manager.
+// The command socket: a client sends one line, the daemon sends bytes until it closes. Mode 0660,
+// group `continuo` if there is one. Loop thread only. Also the blocking client of the commands and
+// the notification of the service manager.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -22,8 +22,8 @@ struct UnixServerLimits {
     base::Duration idle_timeout = base::seconds(60);    // no byte moved
 };
 
-// Answers one request, at once or later, from the loop's thread. Copies stand for the same
-// connection; one that outlives the connection does nothing.
+// Answers one request, at once or later, from the loop's thread. Copies refer to the same
+// connection; one that outlives it does nothing.
 class UnixReply {
   public:
     // Sends and keeps open, for streams. False: the client is gone.
@@ -74,18 +74,18 @@ class UnixServer {
     std::unique_ptr<Inner> inner_;
 };
 
-// Blocking: sends `line` and a line feed, gives all that comes until the other side closes.
-// `timeout` is for the whole. Errors: System (ECONNREFUSED, ENOENT: no daemon), WouldBlock
-// (timeout), LimitReached (answer above 256 MiB).
+// Blocking: sends `line` and a line feed, returns everything until the other side closes. `timeout`
+// covers the whole call. Errors: System (ECONNREFUSED, ENOENT: no daemon), WouldBlock (timeout),
+// LimitReached (answer above 256 MiB).
 base::Result<std::string>
 unix_request(const std::string& path, std::string_view line, base::Duration timeout);
-// Blocking: hands over each piece as it comes, until it returns false or the other side closes.
+// Blocking: passes on each piece as it comes, until it returns false or the other side closes.
 base::Result<void> unix_stream(const std::string& path,
                                std::string_view line,
                                const std::function<bool(std::string_view)>& each);
 
-// Tells the service manager, e.g. "READY=1". False: there is none (NOTIFY_SOCKET unset) or it does
-// not listen.
+// Notifies the service manager, e.g. "READY=1". False: there is none (NOTIFY_SOCKET unset) or it
+// does not listen.
 bool notify_service_manager(std::string_view state);
 
 }  // namespace continuo::io

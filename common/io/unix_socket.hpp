@@ -13,10 +13,10 @@ namespace continuo::io {
 
 // Errors: InvalidConfig (path longer than 107 characters).
 base::Result<sockaddr_un> unix_address(const std::string& path);
-// A listener that takes nobody for so long has stopped, or does not want to.
+// A listener that accepts nothing for this long has stopped, or refuses to.
 inline constexpr base::Duration kUnixConnectTime = base::seconds(1);
-// Blocking socket, also for so long when it sends. Errors: System, WouldBlock (somebody listens,
-// and takes nobody in that time).
+// Blocking socket; sending also blocks for at most this long. Errors: System, WouldBlock (there is
+// a listener, which accepts nothing in that time).
 base::Result<UniqueFd> unix_connect(const std::string& path,
                                     base::Duration timeout = kUnixConnectTime);
 

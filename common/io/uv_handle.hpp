@@ -1,7 +1,7 @@
-// UvHandle<Handle, State>: owner of one libuv handle and of what its callbacks use. libuv handles
-// must not move, and their memory may go only in or after the close callback. So both live on the
-// heap; destruction of the owner closes the handle and leaves the memory to the close callback. An
-// owner may therefore be destroyed from within its own callback. Loop thread only.
+// UvHandle<Handle, State>: owner of one libuv handle and of the state for its callbacks. libuv
+// handles must not move, and their memory may be freed only in or after the close callback. So both
+// are on the heap; destroying the owner closes the handle and leaves the memory to the close
+// callback. An owner may therefore be destroyed within its own callback. Loop thread only.
 #pragma once
 
 #include <memory>

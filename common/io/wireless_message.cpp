@@ -14,7 +14,7 @@ namespace {
 
 using Kind = WirelessEvent::Kind;
 
-// Bounds of a plausible signal: drivers that know nothing report 0.
+// Bounds of a plausible signal: drivers without a value report 0.
 constexpr int kWeakestDbm = -127;
 constexpr int kStrongestDbm = -1;
 
@@ -31,7 +31,7 @@ bool has_failed(ByteView attributes) {
     return code != 0 || find_attribute(attributes, NL80211_ATTR_TIMED_OUT).has_value();
 }
 
-// Connection quality: thresholds that somebody else, a supplicant mostly, has set.
+// Connection quality: thresholds that another program, usually a supplicant, has set.
 std::optional<WirelessEvent> parse_quality(ByteView attributes, uint32_t interface_index) {
     const auto quality = find_attribute(attributes, NL80211_ATTR_CQM);
     if (!quality) {

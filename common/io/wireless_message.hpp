@@ -9,18 +9,18 @@ namespace continuo::io {
 
 struct WirelessEvent {
     enum class Kind : uint8_t {
-        Joined,       // an access point, another one included
-        Left,         // it, or lost it
-        BeaconsLost,  // still joined, but nothing is heard of it
-        Signal,       // the answer to a request, or what the driver reported by itself
+        Joined,       // an access point, or another one
+        Left,         // it left the access point or lost it
+        BeaconsLost,  // still joined, but its beacons are missing
+        Signal,       // answer to a request, or reported by the driver
     };
     Kind kind = Kind::Joined;
-    uint32_t interface_index = 0;  // 0: any may be meant, since notifications were lost
-    // Of kind Signal: of the access point, in dBm; none when there is none or it is not known.
+    uint32_t interface_index = 0;  // 0: notifications were lost, so any may be meant
+    // Kind Signal only: signal of the access point in dBm; none when it is unknown.
     std::optional<int> signal_dbm;
 };
 
-// A notification of group "mlme"; nothing for those that tell of no such thing.
+// A notification of group "mlme"; nothing for irrelevant ones.
 std::optional<WirelessEvent> parse_wireless_event(const NetlinkMessage& message);
 
 // Parses an answer to NL80211_CMD_GET_INTERFACE: whether it is a client of access points.

@@ -1,7 +1,7 @@
-// WirelessMonitor: what happens to Wi-Fi interfaces below IP (nl80211), as hints: access points
-// joined and left, and signal strength where it is asked for. Listens only: thresholds of signal
-// strength (NL80211_CMD_SET_CQM) exist once an interface and are the supplicant's. Belongs to a
-// loop; questions are put on a thread of its own, since a driver may ask its firmware.
+// WirelessMonitor: events of Wi-Fi interfaces below IP (nl80211), as hints: access points joined
+// and left, and signal strength on request. Only listens: thresholds of signal strength
+// (NL80211_CMD_SET_CQM) exist once per interface and belong to the supplicant. Belongs to a loop;
+// requests run on a separate thread, since a driver may ask its firmware.
 #pragma once
 
 #include "common/io/event_loop.hpp"

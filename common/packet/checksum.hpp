@@ -13,7 +13,7 @@ uint64_t pseudo_header_sum(const base::IpAddress& source,
                            const base::IpAddress& destination,
                            uint8_t protocol,
                            size_t transport_bytes);
-// New value of a checksum field after `from` became `to` in what it covers (same even length).
+// New value of a checksum field after `from` in the covered bytes became `to` (same even length).
 uint16_t update_checksum(uint16_t field, base::ByteView from, base::ByteView to);
 
 }  // namespace continuo::packet

@@ -47,7 +47,7 @@ Offload single_offload(const HeaderFields& fields) {
     return offload;
 }
 
-// May segments follow this one in the same frame?
+// Whether further segments may follow this one in the same frame.
 bool may_open(const HeaderFields& fields, size_t payload_bytes, bool uso) {
     if (payload_bytes == 0) {
         return false;
@@ -105,10 +105,10 @@ void Coalescer::Run::append(const HeaderFields& fields, base::ByteView payload) 
     ++segments;
 }
 
-// Only what the kernel makes again when it cuts the frame: everything equal but the sequence, PSH
-// and FIN, and the IPv4 identifier, which it counts up by one. Segments whose identifier stands
-// still (all zero, with DF) are therefore not merged: virtio_net_hdr cannot say "fixed", and they
-// would arrive with other identifiers than they were sent with.
+// Equal except for fields that the kernel restores when it cuts the frame: sequence, PSH and FIN,
+// and the IPv4 identifier, which it increments. Segments with a constant identifier (all zero, with
+// DF) are therefore not merged: virtio_net_hdr cannot express that, and they would arrive with
+// changed identifiers.
 bool Coalescer::Run::may_append(const HeaderFields& fields, size_t bytes) const {
     const auto expected_id = static_cast<uint16_t>(first.ip_id + segments);
     if (bytes == 0 || bytes > segment_bytes || segments == kMaxSegments ||
@@ -151,7 +151,7 @@ Coalescer::Run* Coalescer::find_run(const HeaderFields& fields) {
     return nullptr;
 }
 
-// A closed run; the one opened first is handed over when there is none.
+// A closed run; if there is none, the oldest is flushed.
 Coalescer::Run& Coalescer::free_run() {
     Run* oldest = &runs_[0];
     for (size_t i = 0; i < kMaxRuns; ++i) {
@@ -193,7 +193,7 @@ void Coalescer::add_whole(base::ByteView packet, void* owner, uint64_t payload_b
         ++refused_;
         return;
     }
-    // Which flow a packet without owner belongs to is unknown: everything earlier goes first.
+    // The flow of a packet without owner is unknown: everything earlier is flushed first.
     finish_runs([owner](const Run& run) { return owner == nullptr || run.owner == owner; });
     const base::MutableByteView frame(single_.get(), kFrameBytes);
     write_vnet_header(Offload{}, frame);

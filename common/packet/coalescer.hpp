@@ -1,8 +1,8 @@
-// Coalescer: turns restored segments into as few writes to the TUN as possible.
-// Each payload is placed directly behind the one before. A run ends when the flow changes, or a
-// header field that the kernel would not split so. It also ends after a short segment, PSH or FIN,
-// or when 64 KiB would be passed. Pure: a flush hands a finished frame (virtio_net_hdr,
-// headers, payload; checksum partial) to the sink.
+// Coalescer: writes restored segments to the TUN in as few frames as possible. Each payload is
+// placed directly after the previous one. A run ends when the flow changes, at a header difference
+// that the kernel's segmentation would not produce, after a short segment, PSH or FIN, and before
+// 64 KiB would be exceeded. Pure: a flush passes a finished frame (virtio_net_hdr, headers,
+// payload; partial checksum) to the sink.
 #pragma once
 
 #include "common/packet/header_fields.hpp"
@@ -36,14 +36,14 @@ class Coalescer {
 
     // One restored segment. The payload is copied.
     void add(const HeaderFields& fields, base::ByteView payload, void* owner);
-    // A packet that was carried whole; order with earlier segments of the same flow is kept.
+    // A packet that was carried whole; it keeps its order with earlier segments of the same flow.
     void add_whole(base::ByteView packet, void* owner, uint64_t payload_bytes);
-    // Hands over what is pending: call when the socket is drained.
+    // Flushes pending frames: call when the socket is drained.
     void flush();
 
     uint64_t segments() const { return segments_; }
     uint64_t frames() const { return frames_; }
-    // Not handed over: no IP packet can have that length, or the fields do not fit each other.
+    // Segments dropped: no IP packet can have that length, or the fields are inconsistent.
     uint64_t refused() const { return refused_; }
 
   private:

@@ -1,7 +1,7 @@
-// HeaderFields: everything that is needed to write the IP and transport header of a regular TCP,
-// UDP or ICMP echo packet again, byte for byte, given its payload. A packet that does not fit (IP
-// options, fragments, extension headers, TCP options other than NOP NOP timestamps, urgent data, a
-// wrong checksum) is not regular and is carried whole.
+// HeaderFields: everything needed to rewrite the IP and transport header of a regular TCP, UDP or
+// ICMP echo packet byte for byte, given its payload. A packet with IP options, fragments, extension
+// headers, TCP options other than NOP NOP timestamps, urgent data or a wrong checksum is not
+// regular and is carried whole.
 #pragma once
 
 #include "common/packet/five_tuple.hpp"

@@ -1,6 +1,6 @@
-// IpLayout: where things lie in an IP packet, found with bounds checks. Internal to this layer:
-// rewrite and summary share it. A quoted packet (in an ICMP error) may end early, but its
-// IP header must be whole.
+// IpLayout: positions in an IP packet, found with bounds checks. Internal to this layer: shared by
+// rewrite and summary. A quoted packet (in an ICMP error) may be truncated, but its IP header must
+// be whole.
 #pragma once
 
 #include "common/packet/rewrite.hpp"
@@ -29,7 +29,7 @@ struct IpLayout {
     uint32_t fragment_id = 0;
     size_t fragment_offset = 0;  // bytes
     size_t transport_offset = 0;
-    size_t declared_bytes = 0;  // what the IP header says of the packet's length
+    size_t declared_bytes = 0;  // packet length in the IP header
 };
 
 struct LayoutResult {

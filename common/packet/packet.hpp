@@ -1,7 +1,7 @@
-// Packet: sole owner of one inner packet or super-packet, with what the kernel said about it.
-// PacketPool: where the memory comes from; one pool a loop, not thread-safe. Two buffer sizes, so
-// that a queue of small packets does not hold 64 KiB each. An empty pool makes an empty handle: the
-// caller drops and counts PoolEmpty.
+// Packet: sole owner of one inner packet or super-packet, with the kernel's offload information.
+// PacketPool: its memory; one pool per loop, not thread-safe. Two buffer sizes, so that queued
+// small packets do not hold 64 KiB each. An empty pool returns an empty handle: the caller drops
+// and counts PoolEmpty.
 #pragma once
 
 #include "common/base/bytes.hpp"

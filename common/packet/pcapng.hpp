@@ -1,7 +1,6 @@
-// pcapng (draft-ietf-opsawg-pcapng) as a capture of inner and outer packets needs it: one section,
-// three interfaces of link type RAW (packets begin with the IP header), times in nanoseconds.
-// Blocks are big-endian, which the section header says. Pure: the caller has the file and the
-// clock.
+// pcapng (draft-ietf-opsawg-pcapng) for a capture of inner and outer packets: one section, three
+// interfaces of link type RAW (packets start with the IP header), times in nanoseconds. Blocks are
+// big-endian, as the section header declares. Pure: the caller has the file and the clock.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -32,7 +31,7 @@ size_t packet_block_bytes(size_t packet_bytes);
 // the place in it where the caller puts the packet.
 base::MutableByteView write_packet_block(const PacketBlock& block, base::MutableByteView to);
 
-// Packets that were written and that were not, of one interface.
+// Packets written and left out, of one interface.
 struct CaptureCounts {
     uint64_t written = 0;
     uint64_t dropped = 0;
@@ -44,7 +43,7 @@ void write_statistics_block(CaptureInterface interface,
                             uint64_t utc_ns,
                             base::MutableByteView to);
 
-// IP and UDP header of a datagram that was seen at a socket, where they are not visible.
+// IP and UDP header of a datagram seen at a socket, where they are not visible.
 struct DatagramHeader {
     base::Endpoint from;  // of the version of `to`; an unspecified address stays
     base::Endpoint to;

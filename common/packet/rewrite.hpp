@@ -1,7 +1,7 @@
-// The node's side of a packet is not on the wire (docs/PROTOCOL.md section 6.4): the sender puts
-// the unspecified address in its place, the receiver the address that the packet shall have from
-// there on. Checksums are updated incrementally (RFC 1624); a UDP checksum of 0 stays 0; a partial
-// checksum (pseudo-header sum) is updated as such. ICMP errors are rewritten outside and inside.
+// The node's side of a packet is not on the wire (docs/PROTOCOL.md section 6.4): the sender
+// replaces it by the unspecified address, the receiver inserts the address to use from there on.
+// Checksums are updated incrementally (RFC 1624); a UDP checksum of 0 stays 0; a partial checksum
+// (pseudo-header sum) is updated as such. ICMP errors are rewritten outside and inside.
 #pragma once
 
 #include "common/packet/five_tuple.hpp"

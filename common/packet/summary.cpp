@@ -30,9 +30,9 @@ bool is_tcp_or_udp(const IpLayout& layout) {
            layout.protocol == static_cast<uint8_t>(Protocol::Udp);
 }
 
-// The flow that an ICMP error speaks of. The quoted packet went the other way; RFC 792 promises
-// eight bytes of its transport header. An error whose addressee is not the quoted packet's sender
-// belongs to no flow.
+// The flow of an ICMP error. The quoted packet travelled the other way; RFC 792 promises eight
+// bytes of its transport header. An error whose addressee is not the quoted packet's sender belongs
+// to no flow.
 Verdict summarize_quote(base::ByteView quote, NodeSide side, PacketSummary& summary) {
     const NodeSide node = other(side);
     const std::optional<IpLayout> layout = find_layout(quote, Extent::Quote).layout;

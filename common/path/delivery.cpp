@@ -11,13 +11,13 @@ using base::TimePoint;
 
 namespace {
 
-// Datagrams that leave within this part of a round trip are one run.
+// Datagrams that leave within this fraction of a round trip form one run.
 constexpr int64_t kRunShareOfRtt = 64;
 
-// A lost datagram that comes within four round trips and this is counted as late.
+// A lost datagram that arrives within four round trips plus this margin counts as late.
 constexpr Duration kLateMargin = base::seconds(1);
 
-// No path is thought to be busy for longer.
+// Upper bound of the estimated time for which a path stays busy.
 constexpr Duration kLongestQueue = base::seconds(10);
 
 uint64_t count(uint64_t bits) {
@@ -52,7 +52,7 @@ void Delivery::on_sent(SentRun run, TimePoint now) {
     liveness_.on_sent(run.has_packets, run.asks, unacknowledged_bytes_, now);
 }
 
-// What is settled is waited for no longer.
+// Datagrams that are acknowledged or lost no longer count as outstanding.
 void Delivery::take_away(const SentRun& run, uint64_t bits) {
     if (run.has_packets) {
         unacknowledged_bytes_ -= std::min(run.bytes_of(bits), unacknowledged_bytes_);
@@ -131,15 +131,15 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
             rtt_.on_sample(now - sample_.sent_at, sample_.highest.ack_delay, now);
         }
         relative_delay_.on_sample(sample_.sent_at, sample_.highest.clock, rtt_.smoothed(), now);
-        // By the peer's clock, so that a queue on the way back changes nothing; as much later as an
-        // acknowledgement without one comes, which is when the next sample begins.
+        // Timed by the peer's clock, so that a queue on the way back does not count, plus the
+        // smallest round trip: the next sample begins when an acknowledgement would have come.
         arrived_at = relative_delay_.arrival(sample_.sent_at, rtt_.minimum());
     }
     if (late_) {
         loss_.on_late(late_->run, late_->bits, sample_.is_set ? arrived_at : now);
     }
     rate_.finish(arrived_at, rtt_.minimum(), has_standing_queue());
-    // The newest that arrived has left the queue of the path.
+    // The newest datagram that arrived has left the queue of the path.
     const TimePoint left_queue_at =
         sample_.is_set ? sample_.sent_at + relative_delay_.latest_queue() : now - rtt_.minimum();
     drained_at_ = left_queue_at + time_for(rate_.in_flight_bytes());
@@ -171,7 +171,8 @@ void Delivery::detect_losses(TimePoint now) {
             search_->on_lost(run.largest_of(bits), run.sent_at, now);
         }
     });
-    // What overtakes is waited for no longer than two round trips (LossDetector).
+    // A late datagram is expected for at most two round trips after it was declared lost
+    // (LossDetector).
     log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
 }
 

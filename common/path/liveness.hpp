@@ -1,6 +1,6 @@
-// Liveness: whether a path answers, as a function of probe time-outs (RFC 9002 section 6.2) and of
-// nothing else. A time-out runs only while an acknowledgement is owed: for kOwedBytes with packets,
-// or for a PING. Thin traffic owes none, so a node asks with a PING when it hears nothing.
+// Liveness: whether a path answers, judged only by probe time-outs (RFC 9002 section 6.2). A
+// time-out runs only while an acknowledgement is owed: for kOwedBytes with packets, or for a PING.
+// Less traffic than that is owed none, so a node that hears nothing sends a PING.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -14,7 +14,7 @@ enum class Health : uint8_t { Usable, Doubtful, Dead };
 
 class Liveness {
   public:
-    // A lone acknowledgement of about 60 bytes is 2 % of 2900; the rest is for what is lost.
+    // A lone acknowledgement of about 60 bytes is 2 % of 2900 bytes; the rest allows for losses.
     static constexpr uint64_t kOwedBytes = 4000;
     static constexpr uint32_t kDeadAfterTimeouts = 3;  // RFC 9002, 7.6.1
     static constexpr base::Duration kDeadAfter = base::seconds(1);
@@ -22,7 +22,7 @@ class Liveness {
     // Longest time between two probes.
     static constexpr uint32_t kMostBackoff = 6;  // doublings
 
-    // A datagram left. `unacknowledged_bytes`: of all datagrams with packets, this one included.
+    // A datagram left. `unacknowledged_bytes`: total of datagrams with packets, including this one.
     void on_sent(bool has_packets, bool asks, uint64_t unacknowledged_bytes, base::TimePoint now) {
         if (has_packets && unheard_since_ == base::kNever) {
             unheard_since_ = now;
@@ -33,8 +33,8 @@ class Liveness {
             owed_since_ = now;
         }
     }
-    // Something authenticated came on this path. Where it was dead, one more probe tells whether
-    // what is sent arrives again.
+    // An authenticated datagram came on this path. On a dead path, one more probe then tells
+    // whether this end's datagrams arrive again.
     void on_heard() {
         unheard_since_ = base::kNever;
         may_probe_dead_ = true;
@@ -47,7 +47,7 @@ class Liveness {
         armed_at_ = is_owed ? now : base::kNever;
         owed_since_ = armed_at_;
     }
-    // The probe time-out has passed: true, and a probe shall be sent.
+    // True when the probe time-out has passed: the caller sends a probe.
     bool on_time(base::Duration probe_timeout, base::TimePoint now) {
         if (now < deadline(probe_timeout)) {
             return false;
@@ -58,8 +58,8 @@ class Liveness {
         return true;
     }
 
-    // When the probe time-out passes; kNever while nothing is owed. A dead path is probed no more
-    // until something is heard on it: nobody may be there for long.
+    // When the probe time-out passes; kNever while nothing is owed. A dead path is not probed again
+    // until something is heard on it: the peer may be gone for long.
     base::TimePoint deadline(base::Duration probe_timeout) const {
         if (armed_at_ == base::kNever) {
             return base::kNever;
@@ -69,7 +69,7 @@ class Liveness {
         }
         return armed_at_ + probe_timeout * (1U << std::min(timeouts_, kMostBackoff));
     }
-    // When a node asks because it heard nothing; kNever.
+    // When a node that has heard nothing sends a PING; kNever: it need not.
     base::TimePoint ask_at(base::Duration probe_timeout) const {
         return unheard_since_ == base::kNever || armed_at_ != base::kNever
                    ? base::kNever
@@ -83,7 +83,7 @@ class Liveness {
                    ? Health::Dead
                    : Health::Doubtful;
     }
-    // The first datagram with packets since something was heard; kNever.
+    // When the first datagram with packets left since something was heard; kNever: none has.
     base::TimePoint unheard_since() const { return unheard_since_; }
     bool is_owed() const { return armed_at_ != base::kNever; }
     uint32_t timeouts() const { return timeouts_; }

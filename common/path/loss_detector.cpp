@@ -41,7 +41,7 @@ void LossDetector::on_acknowledged(SentLog::Position position, const SentRun& ru
         *largest = {run.space, number, position};
         return;
     }
-    // A later position with a lower number: the epoch was granted anew.
+    // A later position with a lower number means that the epoch was granted anew.
     if (position > largest->position || number > largest->number) {
         *largest = {run.space, number, position};
     }

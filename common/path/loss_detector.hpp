@@ -1,7 +1,8 @@
-// LossDetector: which datagrams of a path are lost (RFC 9002 section 6.1). Lost is what is followed
-// by an acknowledged one: of the same space by the packet threshold, or of the path by the time
-// threshold. Both grow by reordering that was seen (RFC 8985, section 6.2, step 4): what was
-// declared lost and is acknowledged later shows how far a datagram can be overtaken.
+// LossDetector: which datagrams of a path are lost (RFC 9002 section 6.1). A datagram is lost when
+// a later one is acknowledged: of the same space beyond the packet threshold, or of the path beyond
+// the time threshold. Both thresholds grow with the reordering seen (RFC 8985, section 6.2, step
+// 4): a datagram that is acknowledged after it was declared lost shows how far one can be
+// overtaken.
 #pragma once
 
 #include "common/path/rtt_estimator.hpp"
@@ -14,17 +15,17 @@ namespace continuo::path {
 class LossDetector {
   public:
     static constexpr uint32_t kPacketThreshold = 3;  // RFC 9002, 6.1.1
-    // Numbers; as Linux tcp_max_reordering.
+    // In numbers; the value of Linux tcp_max_reordering.
     static constexpr uint32_t kMostPacketThreshold = 300;
-    // Loss episodes without a late datagram, after which the thresholds fall back (RFC 8985, 7.2).
+    // Loss episodes without a late datagram after which the thresholds fall back (RFC 8985, 7.2).
     static constexpr uint32_t kReorderingPersists = 16;
 
-    // Datagrams in `run` were acknowledged, and left at `run.sent_at`.
+    // The datagrams `bits` of `run` were acknowledged; they left at `run.sent_at`.
     void on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t bits);
-    // `late` bits of it had been declared lost; the newest arrived `arrived_at`.
+    // The datagrams `late` of `run` had been declared lost; the newest arrived at `arrived_at`.
     void on_late(const SentRun& run, uint64_t late, base::TimePoint arrived_at);
 
-    // Marks what is lost by now and calls on_lost(run, bits).
+    // Marks the datagrams that are lost by now and calls on_lost(run, bits).
     template <typename OnLost>
     void detect(SentLog& log, const RttEstimator& rtt, base::TimePoint now, const OnLost& on_lost) {
         deadline_ = base::kNever;
@@ -50,14 +51,14 @@ class LossDetector {
         }
         note_episode(has_lost, now, rtt.smoothed());
     }
-    // When more will be lost if nothing comes; kNever.
+    // When more datagrams will be lost unless an ACK comes; kNever: none.
     base::TimePoint deadline() const { return deadline_; }
 
-    // The largest number of the space that was acknowledged.
+    // The largest acknowledged number of the space.
     std::optional<uint32_t> largest(const NumberSpace& space) const;
     uint32_t packet_threshold() const { return packet_threshold_; }
-    // 9/8 of a round trip (RFC 9002, 6.1.2), or the longest by which a datagram came late of late,
-    // at most two round trips.
+    // 9/8 of a round trip (RFC 9002, 6.1.2), or the longest recent lateness if that is more; at
+    // most two round trips.
     base::Duration time_threshold(const RttEstimator& rtt) const;
 
   private:
@@ -69,7 +70,7 @@ class LossDetector {
 
     Largest* find(const NumberSpace& space);
     const Largest* find(const NumberSpace& space) const;
-    // Bits of what the packet threshold calls lost.
+    // The datagrams of `run` that are lost by the packet threshold.
     uint64_t overtaken(const SentRun& run);
     void note_episode(bool has_lost, base::TimePoint now, base::Duration round_trip);
 

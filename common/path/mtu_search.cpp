@@ -12,32 +12,32 @@ using base::TimePoint;
 
 namespace {
 
-// Datagrams above two thirds of the size are large: a hole swallows them before it is of any size
-// that matters.
+// Datagrams above two thirds of the size are large: a black hole swallows them before its size
+// matters.
 constexpr uint32_t kLargeNumerator = 2;
 constexpr uint32_t kLargeDenominator = 3;
 
-// Between two questions that a lost datagram asks for.
+// Minimum time between two questions caused by lost datagrams.
 constexpr Duration kBetweenQuestions = seconds(1);
 
-// MAX_PROBES of RFC 8899 section 5.1.2 where a larger size is looked for. A question about the size
-// in use takes more: at 10 % of loss each way all nine are lost once in three million questions.
+// MAX_PROBES of RFC 8899 section 5.1.2 for a search. A question about the size in use takes more:
+// at 10 % loss each way all nine probes are lost once in three million questions.
 constexpr uint32_t kSearchProbes = 3;
 constexpr uint32_t kQuestionProbes = 9;
 constexpr uint32_t kEnoughSmaller = 2;
 constexpr Duration kQuestionSpacing = milliseconds(40);
-constexpr Duration kLongestQuestion = milliseconds(1500);  // a full queue holds the answers up
+constexpr Duration kLongestQuestion = milliseconds(1500);  // a full queue delays the answers
 constexpr Duration kJudgeAgain = milliseconds(100);
-// PROBE_TIMER: time to an answer, within bounds.
+// PROBE_TIMER: expected time to an answer, within bounds.
 constexpr Duration kShortestPatience = milliseconds(100);
 constexpr Duration kLongestPatience = seconds(1);
 constexpr Duration kUnknownPatience = milliseconds(300);
 
-// Sizes of the smaller probes of a question.
+// Sizes of the smaller probes in a question.
 constexpr std::array<uint16_t, kQuestionProbes - 1> kSmallerSizes = {576,  1000, 1280, 576,
                                                                      1000, 1280, 576,  1000};
 
-// The place of the largest usual size that a datagram has.
+// Index of the largest usual size that is not above the datagram's.
 size_t usual_size_of(uint32_t outer_bytes) {
     const auto& sizes = MtuSearch::kUsualSizes;
     const auto found = std::find_if(sizes.begin(), sizes.end(),
@@ -89,7 +89,7 @@ void MtuSearch::distrust() {
     asked_at_ = {};
     passed_ = {};
     awaits_arrival_ = false;
-    outstanding_ = {};  // answers would tell of the way that was
+    outstanding_ = {};  // answers would be about the old route
 }
 
 void MtuSearch::give_up() {
@@ -118,11 +118,11 @@ void MtuSearch::on_large_acknowledged(uint32_t outer_bytes, TimePoint sent_at) {
     }
     if (is_asking_ && outer_bytes >= size_ && sent_at >= asked_at_) {
         has_passed_ = true;
-        step_at_ = sent_at;  // now
+        step_at_ = sent_at;  // send at once
     }
 }
 
-// A datagram of that size that left then or later has arrived.
+// A datagram of at least that size, sent at `from` or later, has arrived.
 bool MtuSearch::has_passed(uint32_t outer_bytes, TimePoint from) const {
     const auto end = passed_.begin() + static_cast<ptrdiff_t>(usual_size_of(outer_bytes)) + 1;
     return std::any_of(passed_.begin(), end, [&](TimePoint at) { return at >= from; });
@@ -162,7 +162,7 @@ void MtuSearch::start_question(TimePoint now) {
     step_at_ = now;
 }
 
-// One probe, and when it is not answered in time eight more, each with a smaller one behind it.
+// Sends one probe; if it is not answered in time, eight more, each followed by a smaller one.
 std::optional<uint16_t> MtuSearch::question_step(TimePoint now) {
     if (has_passed_) {
         confirm(now);
@@ -196,7 +196,7 @@ void MtuSearch::judge(TimePoint now) {
         step_at_ = now + kJudgeAgain;
         return;
     }
-    // Not the size: nothing comes through.
+    // The size is not the cause: nothing comes through.
     is_asking_ = false;
     step_at_ = kNever;
     state_ = MtuState::Base;
@@ -220,7 +220,7 @@ void MtuSearch::start_search(TimePoint now) {
     raise_at_ = kNever;
     too_large_ = 0;
     sent_probes_ = 0;
-    wanted_ = limit_;  // what was only loss is over with this
+    wanted_ = limit_;  // losses that were not caused by the size end with this
     step_at_ = now;
     state_ = MtuState::Searching;
     if (size_ >= limit_) {
@@ -239,7 +239,7 @@ std::optional<uint16_t> MtuSearch::search_step(TimePoint now) {
     return std::nullopt;
 }
 
-// Halves what is left of the usual sizes.
+// Halves the range of usual sizes that is left.
 void MtuSearch::narrow_search(TimePoint now) {
     const uint16_t below = too_large_ > size_ ? too_large_ : limit_;
     const auto first = std::find_if(kUsualSizes.begin(), kUsualSizes.end(),
@@ -323,7 +323,7 @@ bool MtuSearch::on_response(const wire::ChallengeToken& token, TimePoint now) {
     if (is_asking_) {
         confirm(now);
     } else if (is_larger && state_ != MtuState::Base) {
-        // A late one counts as well.
+        // A late answer counts as well.
         state_ = MtuState::Searching;
         narrow_search(now);
     }

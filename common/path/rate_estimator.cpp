@@ -43,8 +43,8 @@ void RateEstimator::on_delivered(const SentRun& run,
     }
 }
 
-// Bytes that were counted before and are named now may be part of no sample. Then `delivered_` does
-// not hold them.
+// Bytes that were counted without a number and are named now may be outside every sample.
+// `delivered_` then excludes them.
 void RateEstimator::on_unnamed(int64_t bytes) {
     if (bytes >= 0) {
         delivered_ += static_cast<uint64_t>(bytes);
@@ -71,7 +71,8 @@ void RateEstimator::finish(TimePoint arrived_at, Duration round_trip, bool has_q
     }
     const Duration span =
         std::max(run.sent_at - run.first_sent_at, delivered_at_ - run.delivered_at);
-    // Of less than a round trip acknowledgements that come together tell nothing.
+    // Over less than a round trip, acknowledgements that arrive together say nothing about the
+    // rate.
     if (span <= Duration{} || span < round_trip || delivered_ <= run.delivered_bytes) {
         return;
     }

@@ -1,7 +1,7 @@
-// RelativeDelay: the one-way delay of a path by two clocks whose zeros are unknown, so that only
-// differences mean anything: between paths to the same peer, and to the smallest one of late, which
-// is the queue that stands in this direction. The round trip would count the queue of the way back
-// as well. Pure.
+// RelativeDelay: the one-way delay of a path between two clocks with unknown offsets. Only
+// differences are meaningful: between paths to the same peer, and to the smallest recent delay,
+// which gives the queue in this direction. The round trip would also count the queue on the way
+// back. Pure.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -17,17 +17,17 @@ namespace continuo::path {
 
 class RelativeDelay {
   public:
-    // Clocks count in these units, round this modulus.
+    // Clocks count in these units, modulo kModulus.
     static constexpr base::Duration kUnit = wire::kAckTimeUnit;
     static constexpr uint32_t kModulus = wire::kAckClockModulus;
-    // The smallest delay is of so long.
+    // Window of the smallest delay.
     static constexpr base::Duration kWindow = base::seconds(30);
 
     static uint32_t clock_at(base::TimePoint at) {
         return static_cast<uint32_t>(static_cast<uint64_t>(at.time_since_epoch() / kUnit) %
                                      kModulus);
     }
-    // How much longer `delay` is than `other`; both are differences of such clocks.
+    // By how much `delay` exceeds `other`; both are differences between the two clocks.
     static int32_t above(uint32_t delay, uint32_t other) {
         const uint32_t difference = (delay - other) % kModulus;
         return difference < kModulus / 2
@@ -35,14 +35,14 @@ class RelativeDelay {
                    : static_cast<int32_t>(difference) - static_cast<int32_t>(kModulus);
     }
 
-    // A datagram left at `sent_at` by this clock and arrived at `arrived` by the peer's.
+    // A datagram left at `sent_at` by this clock and arrived at `arrived` by the peer's clock.
     void on_sample(base::TimePoint sent_at,
                    uint32_t arrived,
                    base::Duration round_trip,
                    base::TimePoint now) {
         const uint32_t delay = arrived - clock_at(sent_at);
         const Units faster = smallest_.is_empty() ? 0 : above(delay, low(smallest_.best()));
-        // A queue of more than half a turn of the clock looks like a path that became faster.
+        // A queue longer than half the clock's range looks like a path that became faster.
         if (faster < -kMostFaster && now - sampled_at_ < kWindow) {
             return;
         }
@@ -55,8 +55,8 @@ class RelativeDelay {
     std::optional<uint32_t> smallest() const {
         return smallest_.is_empty() ? std::nullopt : std::optional(low(smallest_.best()));
     }
-    // When the latest datagram arrived, by this clock but for a difference that stays the same:
-    // the first one after rebase() arrived `span` after it left.
+    // arrival() of the latest datagram is by this clock, up to a constant offset: the first one
+    // after rebase() counts as having arrived `span` after it left.
     void rebase() { is_based_ = false; }
     base::TimePoint arrival(base::TimePoint sent_at, base::Duration span) {
         if (!is_based_) {
@@ -65,11 +65,11 @@ class RelativeDelay {
         }
         return sent_at + kUnit * (latest_ - base_);
     }
-    // How much longer the latest datagram took than the fastest one of late.
+    // How much longer the latest datagram took than the fastest recent one.
     base::Duration latest_queue() const {
         return kUnit * std::max<Units>(latest_ - smallest_.best(), 0);
     }
-    // How long even the fastest datagram of about the last round trip waited.
+    // Shortest wait of any datagram in about the last round trip.
     base::Duration standing_queue() const {
         return kUnit * std::max<Units>(recent_.best() - smallest_.best(), 0);
     }

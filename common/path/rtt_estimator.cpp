@@ -7,7 +7,7 @@ namespace continuo::path {
 using base::Duration;
 
 void RttEstimator::on_sample(Duration since_sent, Duration ack_delay, base::TimePoint now) {
-    // A round trip is never nothing, whatever delay the peer tells.
+    // A round trip is never zero, whatever delay the peer reports.
     latest_ =
         std::max<Duration>(since_sent - std::max(ack_delay, Duration{}), base::microseconds(1));
     const Duration at = now.time_since_epoch();

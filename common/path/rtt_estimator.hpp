@@ -1,5 +1,5 @@
 // RttEstimator: the round trip of one path: smoothed, its variation (RFC 9002 section 5.3), and the
-// smallest of the last ten seconds (as BBR). Pure.
+// minimum over ten seconds (as in BBR). Pure.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -16,19 +16,19 @@ class RttEstimator {
     // draft-ietf-ccwg-bbr, MinRTTFilterLen.
     static constexpr base::Duration kMinimumWindow = base::seconds(10);
 
-    // `since_sent`: from the sending of a datagram to its acknowledgement; `ack_delay`: how long
-    // the peer held that back. The minimum is taken without the delay as well, unlike RFC 9002
-    // section 5.2: it is told exactly here, and thin traffic is acknowledged late as a rule.
+    // `since_sent`: from sending a datagram to its acknowledgement; `ack_delay`: how long the peer
+    // held that back. Unlike RFC 9002 section 5.2, the minimum is also taken without the delay: it
+    // is exact here, and thin traffic is usually acknowledged late.
     void on_sample(base::Duration since_sent, base::Duration ack_delay, base::TimePoint now);
-    // The same of an answer that leaves at once. The first exchange may have waited for link-layer
-    // addresses, so a shorter second one takes its place.
+    // The same for an answer that is sent at once. The first exchange may include link-layer
+    // address resolution, so a shorter second one replaces it.
     void on_exchange(base::Duration round_trip, base::TimePoint now);
-    // The way is another one: forgets everything.
+    // The route has changed: forgets everything.
     void reset() { *this = RttEstimator(); }
 
     bool has_sample() const { return samples_ > 0; }
     uint64_t samples() const { return samples_; }
-    // kInitialRtt and half of it before the first sample.
+    // kInitialRtt and half of it, respectively, before the first sample.
     base::Duration smoothed() const { return smoothed_; }
     base::Duration variation() const { return variation_; }
     base::Duration latest() const { return latest_; }

@@ -57,7 +57,7 @@ bool SentLog::joins(const SentRun& former, const SentRun& run, Duration span) {
 SentRun SentLog::push(SentRun run, Duration span) {
     CTN_ASSERT(run.count > 0 && run.count <= kMostDatagrams);
     Chain& chain = find_or_make(run.space);
-    // A number below: the same epoch was granted anew, with a new key.
+    // A lower number: the same epoch was granted anew, with a new key.
     if (run.first < chain.next_number) {
         chain.newest = 0;
     }
@@ -86,8 +86,8 @@ SentRun SentLog::push(SentRun run, Duration span) {
     return forgotten;
 }
 
-// Where the jump of the run that follows `newest` goes: two jumps of the same length before it are
-// joined to one.
+// Where the jump of the run after `newest` points: two jumps of equal length before it are merged
+// into one.
 SentLog::Position SentLog::jump_behind(Position newest) const {
     const Entry& former = entry_at(newest);
     if (former.jump < begin_) {

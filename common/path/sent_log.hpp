@@ -1,8 +1,8 @@
-// SentLog: what left on one path and is not settled yet, in the order of sending over all its
+// SentLog: the datagrams sent on one path that are not settled yet, in sending order across all
 // number spaces. A run is up to 64 consecutive datagrams of a space that left together; one bit
-// each says what is known of it. Bounded by kMostRuns, and by what the memory budget has left
-// beyond kFewestRuns: when full, the oldest run is forgotten and counts neither as delivered nor as
-// lost. Memory grows with use and is given back when empty.
+// each holds its state. Bounded by kMostRuns, and by what the memory budget has left beyond
+// kFewestRuns. When full, the oldest run is forgotten and counts neither as delivered nor as lost.
+// Memory grows with use and is freed when empty.
 #pragma once
 
 #include "common/base/memory_budget.hpp"
@@ -28,7 +28,7 @@ struct SentRun {
     base::TimePoint last_sent_at{};  // its last one
     uint64_t outstanding = 0;        // bit i: first + i is neither acknowledged nor lost
     uint64_t lost = 0;               // bit i: declared lost, and not acknowledged since
-    // How far delivery was when it left (draft-cheng-iccrg-delivery-rate-estimation, 3.2).
+    // Delivery state when the run left (draft-cheng-iccrg-delivery-rate-estimation, 3.2).
     uint64_t delivered_bytes = 0;
     base::TimePoint delivered_at{};
     base::TimePoint first_sent_at{};
@@ -39,16 +39,16 @@ struct SentRun {
     uint8_t count = 0;
     bool has_packets = false;
     bool asks = false;           // has a PING: an acknowledgement is owed
-    bool is_size_probe = false;  // its loss says something of its size only
+    bool is_size_probe = false;  // its loss concerns its size only
     bool is_app_limited = false;
 
     uint32_t last() const { return first + count - 1U; }
-    // When `number`, which is of this run, left: between the first and the last in proportion.
+    // When `number` of this run left: interpolated between the first and the last.
     base::TimePoint sent_at_of(uint32_t number) const {
         const int64_t gaps = std::max(count - 1, 1);
         return sent_at + (last_sent_at - sent_at) * static_cast<int64_t>(number - first) / gaps;
     }
-    // Bits of the numbers from `from` to `to`, as far as they are of this run.
+    // Bits of the numbers from `from` to `to` that lie in this run.
     uint64_t mask(uint32_t from, uint32_t to) const;
     // Outer bytes of the datagrams in `bits`.
     uint64_t bytes_of(uint64_t bits) const {
@@ -56,7 +56,7 @@ struct SentRun {
         const bool has_last = count > 0 && (bits >> (count - 1U) & 1U) != 0;
         return datagrams * bytes - (has_last ? bytes - last_bytes : 0U);
     }
-    // Outer bytes of the longest datagram in `bits`, which are not empty.
+    // Outer bytes of the longest datagram in `bits`, which must not be empty.
     uint16_t largest_of(uint64_t bits) const {
         const bool is_last_alone =
             count > 0 && bits >> (count - 1U) == 1 && std::has_single_bit(bits);
@@ -68,28 +68,27 @@ class SentLog {
   public:
     static constexpr uint8_t kMostDatagrams = 64;  // of a run
     static constexpr size_t kMostRuns = 1024;
-    static constexpr size_t kFewestRuns = 16;  // that each log may have, whatever the budget says
-    // Classes of two epochs. A further one takes the place of the one that was used longest ago.
+    static constexpr size_t kFewestRuns = 16;  // guaranteed to each log, whatever the budget says
+    // The classes of two epochs. A further space replaces the least recently used one.
     static constexpr size_t kMostSpaces = 8;
 
-    // `budget`: null for no limit but kMostRuns.
+    // `budget`: null: only kMostRuns limits the log.
     explicit SentLog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
-    // Positions count all runs that were ever added.
+    // Positions count all runs ever added.
     using Position = uint64_t;
     Position begin() const { return begin_; }
     Position end() const { return end_; }
     SentRun& at(Position position) { return runs_[position % runs_.size()].run; }
     const SentRun& at(Position position) const { return runs_[position % runs_.size()].run; }
 
-    // `run.outstanding` is set here. Joins the newest run when it goes on in the same space with
-    // the same kind and size within `span`. Gives the run that was forgotten for it; one with
-    // nothing outstanding when none was.
+    // Sets `run.outstanding`. Merges the run into the newest one if it continues the same space
+    // with the same kind and size within `span`. Returns the run that was forgotten for it; nothing
+    // is outstanding in it if none was.
     SentRun push(SentRun run, base::Duration span);
     // Calls on_run(position, run, newly acknowledged bits, bits that had been declared lost) for
-    // the runs that hold numbers of [first, last], newest first, and marks them. Looks at those
-    // only, whatever else is logged. False, and nothing done, when `last` was never sent or the
-    // space is unknown.
+    // the runs that hold numbers of [first, last], newest first, and marks them. Visits only those
+    // runs. Returns false and does nothing if `last` was never sent or the space is unknown.
     template <typename OnRun>
     bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
         const Chain* const chain = find(space);
@@ -113,20 +112,20 @@ class SentLog {
         }
         return true;
     }
-    // The number was declared lost, and not acknowledged since. False where nothing is known.
+    // The number was declared lost and not acknowledged since. False if the log does not know it.
     bool is_lost(const NumberSpace& space, uint32_t number) const;
-    // The span within which datagrams should join so that a log that fills up lasts: while it is
-    // more than half full, a small part of the time that it covers.
+    // The span within which datagrams should merge so that a filling log lasts: above half full, a
+    // small fraction of the time that the log covers.
     base::Duration span_when_crowded(base::TimePoint now) const {
         const size_t most = is_short_of_memory_ ? runs_.size() : kMostRuns;
         return end_ - begin_ > most / 2
                    ? (now - at(begin_).sent_at) / static_cast<int64_t>(most / 8)
                    : base::Duration{};
     }
-    // Drops settled runs from the front. What was lost and left before `late_from` is not expected
-    // any more.
+    // Drops settled runs from the front. Runs lost and sent before `late_from` are no longer
+    // expected.
     void settle(base::TimePoint late_from);
-    // Gives memory back that is not needed now.
+    // Frees memory that is not in use.
     void release();
 
     // Outstanding datagrams of forgotten runs.
@@ -134,9 +133,9 @@ class SentLog {
     size_t capacity() const { return runs_.size(); }
 
   private:
-    // Runs of one space are a skip list (Myers, "An applicative random-access stack", 1983): each
-    // knows the run before it and one further back, so that any is found in a logarithmic number of
-    // steps. Positions below begin() are forgotten runs; 0: none.
+    // The runs of one space form a skip list (Myers, "An applicative random-access stack", 1983):
+    // each knows the run before it and one further back, so any run is found in a logarithmic
+    // number of steps. Positions below begin() are forgotten runs; 0: none.
     struct Entry {
         SentRun run;
         Position back = 0;
@@ -152,18 +151,18 @@ class SentLog {
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
     const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
     const Chain* find(const NumberSpace& space) const;
-    // The newest run of the space that begins at `number` or below; forgotten or 0: none.
+    // The newest run of the space that begins at or below `number`; a forgotten run or 0: none.
     Position run_at_or_below(const Chain& chain, uint32_t number) const;
     Position jump_behind(Position newest) const;
     Chain& find_or_make(const NumberSpace& space);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
     SentRun make_room();
-    // False: there is no memory for so many more.
+    // Returns false if the memory budget does not allow so many.
     bool resize(size_t size);
 
     base::MemoryShare memory_;
     std::vector<Entry> runs_;
-    bool is_short_of_memory_ = false;  // since runs_ would have grown last
+    bool is_short_of_memory_ = false;  // the last growth of runs_ was refused
     Position begin_ = 1;
     Position end_ = 1;
     std::vector<Chain> chains_;

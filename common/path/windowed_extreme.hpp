@@ -1,7 +1,7 @@
-// WindowedExtreme: the largest (std::greater) or smallest (std::less) sample of a window that
-// moves, in three samples (Kathleen Nichols' algorithm, as in Linux lib/win_minmax.c). The window
-// is in any unit that only grows: time, or round trips. The best one leaves when it is older than
-// the window; the second and third best of later parts of the window then take its place.
+// WindowedExtreme: the largest (std::greater) or smallest (std::less) sample in a sliding window,
+// kept in three samples (Kathleen Nichols' algorithm, as in Linux lib/win_minmax.c). The window is
+// in any unit that only grows: time or round trips. When the best sample is older than the window,
+// the second and third best, from later parts of the window, take its place.
 #pragma once
 
 #include <array>
@@ -39,8 +39,8 @@ class WindowedExtreme {
         Position at{};
     };
 
-    // A quarter of the window without a better second sample, or half without a third: the newest
-    // one serves, so that the best one never leaves without a successor.
+    // After a quarter of the window without a better second sample, or half without a third, the
+    // newest sample is used, so that the best one always has a successor.
     void age(const Sample& newest, Position window) {
         if (newest.at - best_[0].at > window) {
             best_ = {best_[1], best_[2], newest};

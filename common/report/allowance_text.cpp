@@ -9,7 +9,7 @@ double number_of(const JsonValue& value) {
     return static_cast<double>(value.integer().value_or(0));
 }
 
-// What holds now that nothing is left.
+// The consequence of having nothing left.
 std::string consequence_text(const JsonValue& allowance) {
     const std::string state = allowance.text("state");
     if (state == "stopped") {

@@ -1,4 +1,4 @@
-// Text about what a user may still use, from the JSON of a node ("allowance" of docs of `status`).
+// Text about a user's allowance, from a node's JSON ("allowance" in `status`).
 #pragma once
 
 #include "common/report/json_value.hpp"

@@ -1,6 +1,6 @@
 // The command line of both programs: a table of commands with their options, and a parser. `--name
-// value`, `--name=value`, flags; options may stand before or behind the arguments; "--" ends them.
-// A word that is not known is named with the one that may have been meant.
+// value`, `--name=value`, flags; options may precede or follow the arguments; "--" ends them. An
+// unknown word gets the most likely known one as a suggestion.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct OptionSpec {
     std::string_view placeholder;  // "F", shown in the usage
     OptionValue value = OptionValue::None;
     bool is_repeatable = false;     // otherwise given at most once
-    std::string_view instead = {};  // of one that is not taken any more: what to do; not shown
+    std::string_view instead = {};  // for a removed option: what to do instead; not shown
     std::string_view help = {};     // what it does, in a line
 };
 
@@ -68,8 +68,8 @@ struct CommandLine {
 
 // `arguments` without the program's name. Answers `help [COMMAND]` and --help itself.
 CommandLine parse_command_line(const ProgramSpec& program, std::span<const char* const> arguments);
-// A line for each command; or of the one of that name, or those whose first word it is, what they
-// take, with a line for each option.
+// One line per command; for the named one, or those that start with that word, also the arguments
+// and one line per option.
 std::string usage_text(const ProgramSpec& program, std::string_view command = {});
 
 }  // namespace continuo::report

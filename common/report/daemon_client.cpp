@@ -128,6 +128,30 @@ CommandOutput ask_daemon(const DaemonAccess& access,
     return answer.json ? shown(answer, as_json, render) : failed(access, answer.failure);
 }
 
+CommandOutput ask_list(const DaemonAccess& access,
+                       std::string_view command,
+                       base::Duration timeout,
+                       const RenderList& render) {
+    std::vector<JsonValue> items;
+    std::optional<uint64_t> after = 0;
+    while (after) {
+        JsonWriter json;
+        json.begin_object().field("command", command).field("after", *after).end_object();
+        const Answer answer = ask(access, json.take(), timeout);
+        if (!answer.json) {
+            return failed(access, answer.failure);
+        }
+        const JsonValue& page = answer.json->is_array() ? *answer.json : (*answer.json)[command];
+        items.insert(items.end(), page.items().begin(), page.items().end());
+        const auto next = (*answer.json)["next"].unsigned_integer();
+        if (next && *next <= *after) {
+            return failed(access, "the daemon's answer does not go on");
+        }
+        after = next;
+    }
+    return render(items);
+}
+
 CommandOutput ask_status(const DaemonAccess& access,
                          const std::optional<std::string>& wanted,
                          base::Duration timeout,
@@ -202,6 +226,10 @@ std::string plain_request(std::string_view command) {
 
 std::optional<std::string>
 usage_request(const ParsedCommand& command, const ParseTime& parse_time_us, std::string& failure) {
+    if (command.has("--csv") && command.has("--json")) {
+        failure = "name one of --csv and --json";
+        return std::nullopt;
+    }
     JsonWriter json;
     json.begin_object().field("command", "usage").key("by").begin_array();
     const std::vector<std::string> keys = list_values(command, "--by");

@@ -1,5 +1,5 @@
-// How the commands of both programs use a running daemon: ask it over its socket, wait for a state,
-// and turn the answer into output. Pure: socket, clock and sleep come in as functions.
+// Use of a running daemon by the commands of both programs: asking over its socket, waiting for a
+// state, and turning the answer into output. Pure: socket, clock and sleep come in as functions.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -53,6 +53,15 @@ CommandOutput ask_daemon(const DaemonAccess& access,
                          bool as_json,
                          const RenderAnswer& render);
 
+// A list that the daemon hands out in pages: {"<command>":[…],"next":n}, of which n is `after` of
+// the next question, until it is null. A daemon of an earlier version answers with all of it at
+// once, as an array. `timeout` is for each page.
+using RenderList = std::function<CommandOutput(const std::vector<JsonValue>& items)>;
+CommandOutput ask_list(const DaemonAccess& access,
+                       std::string_view command,
+                       base::Duration timeout,
+                       const RenderList& render);
+
 // `status`. With `wanted`, asks until the state is that one; else kExitAlarm when it is not "up".
 CommandOutput ask_status(const DaemonAccess& access,
                          const std::optional<std::string>& wanted,
@@ -69,8 +78,9 @@ CommandOutput status_command(const DaemonAccess& access,
 // {"command":"status"}
 std::string plain_request(std::string_view command);
 
-// "--by", "--from", "--to", "--zone", "--user". `parse_time_us` understands a time in a zone, for
-// what is not Unix seconds. Nothing, with the reason in `failure`, when an option is wrong.
+// "--by", "--from", "--to", "--zone", "--user"; not both "--csv" and "--json". `parse_time_us`
+// understands a time in a zone, for what is not Unix seconds. Nothing, with the reason in
+// `failure`, when an option is wrong.
 using ParseTime =
     std::function<std::optional<int64_t>(const std::string& text, const std::string& zone)>;
 std::optional<std::string>

@@ -11,9 +11,9 @@ namespace {
 
 constexpr size_t kGap = 2;
 constexpr size_t kVerdictWidth = 7;  // "skipped"
-// A longer name pushes its own line to the right, not all others.
+// A longer name moves only its own line to the right.
 constexpr size_t kMaxCheckWidth = 24;
-// A line that goes on has room for so much, however narrow the terminal is.
+// Least width of continued lines, however narrow the terminal is.
 constexpr size_t kMinTextWidth = 20;
 
 Colour colour_of(Verdict verdict) {
@@ -29,8 +29,8 @@ Colour colour_of(Verdict verdict) {
     }
 }
 
-// Names of checks, verdicts and texts are written in ASCII but for what comes from elsewhere: a
-// character of several bytes may break a line too early, never too late.
+// Names of checks, verdicts and texts are ASCII except foreign parts: a multi-byte character may
+// break a line too early, never too late.
 std::string padded(std::string text, size_t width) {
     text.resize(std::max(text.size(), width), ' ');
     return text;
@@ -44,7 +44,7 @@ std::string found_text(const Finding& finding) {
     return base::replace_hidden(text, '?');
 }
 
-// Broken between words into lines of at most `width`; `indent` in front of all but the first.
+// Broken between words into lines of at most `width`; all but the first are indented by `indent`.
 std::string broken(std::string_view text, size_t width, size_t indent) {
     std::string result;
     while (text.size() > width) {

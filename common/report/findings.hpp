@@ -1,5 +1,5 @@
-// Findings: what checks of a host say, as lines for people and as JSON. A finding names what was
-// looked at, the verdict, what was found there and what to do. Pure.
+// Findings: results of checks of a host, as lines for people and as JSON. A finding has the check,
+// the verdict, what was found and what to do. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class Verdict : uint8_t {
     Ok,
     Warn,     // it works, and may not for long, or not as meant
     Fail,     // it does not work
-    Skipped,  // it could not be looked at; the finding says what that takes
+    Skipped,  // it could not be checked; the finding says what is needed
 };
 std::string_view to_string(Verdict verdict);
 
@@ -26,7 +26,7 @@ struct Finding {
     bool operator==(const Finding&) const = default;
 };
 
-// Findings beyond are counted only. The limit bounds memory; a choice, not measured.
+// Further findings are only counted. Bounds memory; a choice, not measured.
 inline constexpr size_t kMaxFindings = 256;
 
 class Findings {
@@ -57,8 +57,8 @@ class Findings {
 
 // "CHECK: FOUND; REMEDY", for a log.
 std::string to_text(const Finding& finding);
-// One line a finding, "VERDICT  CHECK  FOUND; REMEDY", and a line of sums. Longer lines are broken
-// between words and go on below what was found; `columns` 0: they are not broken.
+// One line per finding, "VERDICT  CHECK  FOUND; REMEDY", and a summary line. Longer lines are
+// broken between words and continue below the finding; `columns` 0: no breaks.
 std::string findings_text(const Findings& findings, bool is_terminal, size_t columns);
 // {"program","result","checks":[{"check","result","found","remedy"}],"left_out"}; `result` is the
 // worst verdict: "fail", "warn" or "ok".

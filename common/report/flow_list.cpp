@@ -1,15 +1,17 @@
 #include "common/report/flow_list.hpp"
 
 #include "common/base/traffic_class.hpp"
+#include "common/config/units.hpp"
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace continuo::report {
 namespace {
 
-// A flow without a packet for so long is not in use. A choice, not measured (docs/OPERATIONS.md,
+// A flow without a packet for this long is not in use. A choice, not measured (docs/OPERATIONS.md,
 // Screens).
 constexpr double kActiveSeconds = 10;
 // The rank of the column that is left out first.
@@ -53,7 +55,7 @@ double number_of(const JsonValue& flow, std::string_view key) {
     return flow[key].number().value_or(0);
 }
 
-// A flow counts as active when an older daemon does not tell its idle time.
+// A flow counts as active if an older daemon does not report its idle time.
 bool is_active(const JsonValue& flow) {
     return !is_over(flow) && number_of(flow, "idle_s") < kActiveSeconds;
 }
@@ -71,7 +73,7 @@ size_t class_number(const JsonValue& flow) {
     return base::kTrafficClasses;
 }
 
-// Flows in use by what they have carried, then the others by how long they have been idle.
+// Flows in use by bytes carried, then the others by idle time.
 bool comes_first(const JsonValue& a, const JsonValue& b) {
     if (is_active(a) != is_active(b)) {
         return is_active(a);
@@ -116,17 +118,6 @@ bool is_before(const JsonValue& a, const JsonValue& b, FlowOrder order) {
     return comes_first(a, b);
 }
 
-// "198.51.100.2:443", "[2001:db8::1]:443"
-std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
-    std::string text = cell(address);
-    const uint64_t number = port.unsigned_integer().value_or(0);
-    if (number == 0) {
-        return text;
-    }
-    const bool is_v6 = text.find(':') != std::string::npos;
-    return (is_v6 ? "[" + text + "]" : text) + ":" + std::to_string(number);
-}
-
 Colour colour_of(const JsonValue& flow) {
     if (flow["state"].string() == "refused") {
         return Colour::Red;
@@ -141,7 +132,7 @@ std::vector<Table::Column> columns_of(bool with_user) {
     }
     columns.push_back({"SOURCE", Align::Left, 7});
     columns.push_back({"DESTINATION", Align::Left, 0, kEnoughAddress});
-    // A SNAPT does not know it.
+    // A SNAPT does not have it.
     columns.push_back({"PROCESS", Align::Left, with_user ? kLastRank : uint8_t{0}, kEnoughName});
     const Table::Column others[] = {
         {"APP", Align::Left, 5},        {"CLASS", Align::Left, 1},
@@ -182,7 +173,45 @@ std::vector<std::string> cells_of(const JsonValue& flow, bool with_user) {
     return cells;
 }
 
+// Empty where all are shown.
+std::string cut_text(size_t shown, size_t all) {
+    return shown == all ? ""
+                        : "(the first " + format_count(shown) + " of " + format_count(all) +
+                              ", see --limit)\n";
+}
+
+// Without an option that chooses it is all that the daemon has. An array has no place to say that
+// it is cut.
+CommandOutput flows_json(const std::vector<JsonValue>& flows, const FlowChoice& choice) {
+    CommandOutput output;
+    const auto add = [&output](const JsonValue& flow) {
+        output.out += output.out.empty() ? "[" : ",";
+        output.out += json_text(flow);
+    };
+    if (choice.is_explicit) {
+        const auto chosen = chosen_flows(flows, choice);
+        const size_t shown = std::min(chosen.size(), choice.limit);
+        std::for_each(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(shown),
+                      [&add](const JsonValue* flow) { add(*flow); });
+        output.err = cut_text(shown, chosen.size());
+    } else {
+        std::for_each(flows.begin(), flows.end(), add);
+    }
+    output.out += output.out.empty() ? "[]\n" : "]\n";
+    return output;
+}
+
 }  // namespace
+
+std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
+    std::string text = cell(address);
+    const uint64_t number = port.unsigned_integer().value_or(0);
+    if (number == 0) {
+        return text;
+    }
+    const bool is_v6 = text.find(':') != std::string::npos;
+    return (is_v6 ? "[" + text + "]" : text) + ":" + std::to_string(number);
+}
 
 CommandSpec flows_spec(std::string_view who) {
     const std::string_view who_help =
@@ -199,7 +228,8 @@ CommandSpec flows_spec(std::string_view who) {
               {},
               "only flows of these classes: lt-ld, ht-ld, lt-hd, ht-hd"},
              {who, "NAME,...", OptionValue::Required, true, {}, who_help},
-             {"--sort", "KEY", OptionValue::Required, false, {}, kOrderNames}},
+             {"--sort", "KEY", OptionValue::Required, false, {}, kOrderNames},
+             {"--limit", "N", OptionValue::Required, false, {}, "so many at most"}},
             "each flow: destination, class and bytes"};
 }
 
@@ -226,14 +256,24 @@ std::optional<FlowChoice> flow_choice(const ParsedCommand& command, std::string&
         return std::nullopt;
     }
     choice.order = order->order;
-    choice.is_explicit = choice.with_closed || sort || !choice.classes.empty() ||
+    const auto limit = command.value("--limit");
+    if (limit) {
+        const auto number = config::parse_unsigned(*limit, std::numeric_limits<int64_t>::max());
+        if (!number || *number == 0) {
+            failure = "--limit \"" + *limit + "\"; expected a number from 1";
+            return std::nullopt;
+        }
+        choice.limit = static_cast<size_t>(*number);
+    }
+    choice.is_explicit = choice.with_closed || sort || limit || !choice.classes.empty() ||
                          !choice.processes.empty() || !choice.users.empty();
     return choice;
 }
 
-std::vector<const JsonValue*> chosen_flows(const JsonValue& flows, const FlowChoice& choice) {
+std::vector<const JsonValue*> chosen_flows(const std::vector<JsonValue>& flows,
+                                           const FlowChoice& choice) {
     std::vector<const JsonValue*> chosen;
-    for (const JsonValue& flow : flows.items()) {
+    for (const JsonValue& flow : flows) {
         if (is_chosen(flow, choice)) {
             chosen.push_back(&flow);
         }
@@ -245,18 +285,20 @@ std::vector<const JsonValue*> chosen_flows(const JsonValue& flows, const FlowCho
     return chosen;
 }
 
-std::string flows_text(const JsonValue& flows,
+std::string flows_text(const std::vector<JsonValue>& flows,
                        bool with_user,
                        bool is_terminal,
                        size_t columns,
                        const FlowChoice& choice) {
     Table table(columns_of(with_user));
-    for (const JsonValue* flow : chosen_flows(flows, choice)) {
-        table.add_row(cells_of(*flow, with_user), colour_of(*flow));
+    const auto chosen = chosen_flows(flows, choice);
+    const size_t shown = std::min(chosen.size(), choice.limit);
+    for (size_t i = 0; i < shown; ++i) {
+        table.add_row(cells_of(*chosen[i], with_user), colour_of(*chosen[i]));
     }
     std::string text = table.rows() == 0 ? "no flows\n" : table.render(is_terminal, columns);
-    const auto& all = flows.items();
-    const auto closed = std::count_if(all.begin(), all.end(), is_over);
+    text += cut_text(shown, chosen.size());
+    const auto closed = std::count_if(flows.begin(), flows.end(), is_over);
     if (!choice.with_closed && closed > 0) {
         text += "(" + format_count(static_cast<uint64_t>(closed)) + " closed, shown with --all)\n";
     }
@@ -275,20 +317,13 @@ CommandOutput flows_command(const DaemonAccess& access,
         output.exit_code = kExitUsage;
         return output;
     }
-    const bool as_json = command.has("--json");
-    const auto render = [&](const JsonValue& flows) {
-        if (!as_json) {
-            return flows_text(flows, with_user, is_terminal, columns, *choice);
-        }
-        std::string text;
-        for (const JsonValue* flow : chosen_flows(flows, *choice)) {
-            text += (text.empty() ? "" : ",") + json_text(*flow);
-        }
-        return "[" + text + "]";
+    const auto render = [&](const std::vector<JsonValue>& flows) {
+        return command.has("--json")
+                   ? flows_json(flows, *choice)
+                   : CommandOutput{flows_text(flows, with_user, is_terminal, columns, *choice), "",
+                                   kExitGood};
     };
-    // Without a choice the JSON is all that the daemon has, as it came.
-    return ask_daemon(access, plain_request("flows"), kAnswerTimeout,
-                      as_json && !choice->is_explicit, render);
+    return ask_list(access, "flows", kAnswerTimeout, render);
 }
 
 }  // namespace continuo::report

@@ -5,6 +5,7 @@
 #include "common/report/json_value.hpp"
 #include "common/report/table.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,23 +23,28 @@ struct FlowChoice {
     std::vector<std::string> classes;  // empty: all; likewise:
     std::vector<std::string> processes;
     std::vector<std::string> users;
+    size_t limit = SIZE_MAX;  // of those that are shown, the first in their order
     // An option says so: the choice holds for --json, too.
     bool is_explicit = false;
 };
 
-// Options of the command: --all, --class, --sort, and `who` ("--process" or "--user").
+// Options of the command: --all, --class, --sort, --limit, and `who` ("--process" or "--user").
 CommandSpec flows_spec(std::string_view who);
 // Nothing, with the reason in `failure`, when an option is wrong.
 std::optional<FlowChoice> flow_choice(const ParsedCommand& command, std::string& failure);
-// The JSON array of those that are chosen, in their order.
-std::vector<const JsonValue*> chosen_flows(const JsonValue& flows, const FlowChoice& choice);
+// Those that are chosen, without the limit, in their order. They stay the caller's.
+std::vector<const JsonValue*> chosen_flows(const std::vector<JsonValue>& flows,
+                                           const FlowChoice& choice);
 
 // `with_user`: columns user and node.
-std::string flows_text(const JsonValue& flows,
+std::string flows_text(const std::vector<JsonValue>& flows,
                        bool with_user,
                        bool is_terminal,
                        size_t columns = kAnyWidth,
                        const FlowChoice& choice = {});
+
+// "198.51.100.2:443", "[2001:db8::1]:443"; without a port where that is 0.
+std::string endpoint_cell(const JsonValue& address, const JsonValue& port);
 
 // Asks the daemon and shows what is chosen.
 CommandOutput flows_command(const DaemonAccess& access,

@@ -1,5 +1,5 @@
 // JsonValue: a parsed JSON text as a small tree, for commands and their answers. Parsing is bounded
-// in size, depth and number of values, because requests come from whoever may open the socket.
+// in size, depth and number of values, because requests come from anyone who may open the socket.
 #pragma once
 
 #include "common/base/result.hpp"

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMillisecondDigits = 3;
 constexpr int kPercentDigits = 2;
-constexpr size_t kTextIndent = 10;  // of a line that goes on, in reports
+constexpr size_t kTextIndent = 10;  // of continued lines in reports
 
-// A column of `usage` that is there only when it was asked for.
+// A column of `usage` that is present only if requested.
 struct UsageKeyColumn {
     std::string_view key;
     std::string_view title;
@@ -27,7 +27,7 @@ constexpr std::array<UsageKeyColumn, 6> kUsageKeys = {{{"user", "USER"},
                                                        {"month", "MONTH"},
                                                        {"app", "APP"}}};
 
-// Another user may have the name since.
+// Another user may have the name now.
 std::string user_cell(const JsonValue& row) {
     const std::string removed = row.text("removed");
     return cell(row["user"]) + (removed.empty() ? "" : " (removed " + removed + ")");

@@ -12,7 +12,7 @@ namespace continuo::report {
 namespace {
 
 constexpr size_t kColumnGap = 2;
-// A column that is shortened keeps so much, and the title.
+// A shortened column keeps this much, and the title.
 constexpr size_t kShortestColumn = 8;
 constexpr std::string_view kCutMark = "...";
 constexpr std::string_view kPlain = "\x1b[0m";
@@ -76,8 +76,7 @@ std::string shortened(const std::string& text, size_t columns) {
     return std::string(front(text, kept)) + std::string(kCutMark.substr(0, columns));
 }
 
-// Where `line` is broken so that what is before fits; nothing: nowhere. The blank there is left
-// out.
+// Where to break `line` so that the first part fits; nothing: nowhere. The blank there is dropped.
 std::optional<size_t> break_of(std::string_view line, size_t columns, size_t indent) {
     const std::string_view room = front(line, columns);
     // The blank behind the last word that fits may be just beyond.
@@ -155,16 +154,19 @@ std::string coloured(std::string_view text, Colour colour, bool is_terminal) {
 std::string safe_output(std::string_view text) {
     constexpr std::array kOwn = {Colour::Bold, Colour::Dim, Colour::Red, Colour::Green,
                                  Colour::Yellow};
-    constexpr char kEscape = '\x1b';
+    constexpr std::string_view kMarks = "\x1b\r";
+    constexpr std::string_view kLineEnd = "\r\n";  // of comma-separated values
     std::string result;
     for (;;) {
-        const size_t at = std::min(text.find(kEscape), text.size());
+        const size_t at = std::min(text.find_first_of(kMarks), text.size());
         result += base::printable_json(text.substr(0, at), "\n\t");
         text.remove_prefix(at);
         if (text.empty()) {
             return result;
         }
-        std::string_view own = text.starts_with(kPlain) ? kPlain : std::string_view();
+        std::string_view own = text.starts_with(kPlain)     ? kPlain
+                               : text.starts_with(kLineEnd) ? kLineEnd
+                                                            : std::string_view();
         for (const Colour colour : kOwn) {
             own = text.starts_with(escape_of(colour)) ? escape_of(colour) : own;
         }

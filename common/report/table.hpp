@@ -22,12 +22,11 @@ enum class Colour : uint8_t { None, Bold, Dim, Red, Green, Yellow };
 std::string coloured(std::string_view text, Colour colour, bool is_terminal);
 
 // The last gate of all that a command prints, text and JSON: what a terminal would obey is written
-// as \uNNNN, but for line feeds, tabs and the colours above.
+// as \uNNNN, but for line ends, tabs and the colours above.
 std::string safe_output(std::string_view text);
 
-// `text` with each of its lines broken so that it takes at most `columns`: behind a comma if there
-// is one, else at a blank. The rest of a line stands `indent` to the right. A longer word stays
-// whole.
+// `text` with its lines broken to at most `columns`: after a comma if there is one, otherwise at a
+// blank. Continued lines are indented by `indent`. Longer words stay whole.
 std::string wrapped(std::string_view text, size_t columns, size_t indent);
 // The first `lines` lines of the text.
 std::string_view first_lines(std::string_view text, size_t lines);
@@ -37,8 +36,8 @@ class Table {
     struct Column {
         std::string title;
         Align align = Align::Left;
-        // Order in which columns are left out when the screen is too narrow: those without content,
-        // then the highest rank, all of a rank together. Rank 0 stays; its text may be shortened.
+        // Order in which columns are left out on a narrow screen: empty ones, then the highest
+        // rank, all of a rank together. Rank 0 stays; its text may be shortened.
         uint8_t rank = 0;
         // Text beyond this width is cut before any column is left out; 0: as late as possible.
         uint8_t enough = 0;

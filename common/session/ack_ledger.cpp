@@ -19,7 +19,7 @@ void AckLedger::set_rtt(Duration smoothed_rtt) {
                                         : std::min<Duration>(smoothed_rtt / 4, kLongestFloor);
 }
 
-// Numbers that are too old for the bitmap are told no more: the replay window ends there, too.
+// Numbers too old for the bitmap are not reported: the replay window ends there, too.
 void AckLedger::record(Class& state, const Arrival& arrival, TimePoint now) {
     if (arrival.number < state.all.low()) {
         return;
@@ -36,7 +36,7 @@ void AckLedger::record(Class& state, const Arrival& arrival, TimePoint now) {
         state.highest_at = now;
         return;
     }
-    // A number that comes late is told as often as one that comes in order.
+    // A number that comes late is reported as often as one that comes in order.
     state.told_from = std::min(state.told_from, arrival.number);
     for (uint32_t& told_to : state.told_to) {
         told_to = std::min(told_to, arrival.number);
@@ -106,7 +106,7 @@ TimePoint AckLedger::deadline() const {
 }
 
 Duration AckLedger::interval(TimePoint now) const {
-    // A pause is no thin link: what comes after it is acknowledged from the credit that is left.
+    // A pause is not a thin link: after it the remaining credit pays for acknowledgements.
     if (bytes_per_s_ <= 0 || now - rate_since_ >= 4 * kRateSpan) {
         return floor_;
     }
@@ -129,7 +129,7 @@ void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& 
         uint64_t first = gap;
         if (state.received_only != nullptr) {
             const uint64_t known = std::min(end, state.received_only->next());
-            // Behind the newest of that kind all are applied.
+            // All numbers behind the newest of that kind are applied.
             if (!received_only && known > gap) {
                 first = std::max(gap, state.received_only->find_down(known, gap, true));
             } else if (received_only) {

@@ -1,13 +1,15 @@
 // AckLedger: the receiver's side of acknowledgements for one path and epoch (RFC 9000, 13.2;
-// draft-ietf-quic-ack-frequency): what came, and when to tell. Pure; a new epoch gets a new object.
+// draft-ietf-quic-ack-frequency): what arrived, and when to report it. Pure; each epoch has its
+// own.
 //
 //   owed     a PING came, or kAloneBytes with packets: alone, interval() after the first of them or
 //            the last ACK; at once after kEveryDatagrams
 //   urgent   something came that the sender waits for (SET, a kept section, a floor): the same
 //   other    only with a datagram that leaves anyway, kLazyInterval after the last ACK
 //
-// All within a credit of 2 % of the outer bytes received, what is piggybacked included. So on a
-// thin link ACKs are rarer than interval_floor(); interval() says how rare, and each ACK tells it.
+// All of it is limited to 2 % of the outer bytes received, piggybacked ACKs included. So ACKs are
+// rarer than interval_floor() on a thin link; interval() gives the spacing, and each ACK reports
+// it.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -26,12 +28,12 @@ namespace continuo::session {
 using wire::AckKind;
 using wire::AckRange;
 
-// Of one class, newest range first.
+// The ACK of one class, newest range first.
 struct AckBlock {
     static constexpr size_t kMostRanges = wire::kMaxAckRanges;
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    base::Duration delay{};  // since the highest number came
-    uint32_t received = 0;   // in all
+    base::Duration delay{};  // since the highest number arrived
+    uint32_t received = 0;   // datagrams in total
     size_t range_count = 0;
     std::array<AckRange, kMostRanges> ranges{};
 
@@ -42,15 +44,15 @@ class AckLedger {
   public:
     static constexpr int64_t kFrameBytes = 12;  // of a frame with one range
     static constexpr int64_t kAloneBytes = 58;  // of an outer datagram with nothing else
-    // With packets: 2 % of them pay for an ACK alone.
+    // Bytes with packets for which a lone ACK is owed: it costs 2 % of them.
     static constexpr uint64_t kOwedBytes = 2900;
     static constexpr uint32_t kEveryDatagrams = 256;
     static constexpr base::Duration kLongestFloor = base::milliseconds(25);
     static constexpr base::Duration kLazyInterval = base::milliseconds(500);
     static constexpr base::Duration kLongestInterval = base::seconds(1);
-    // A range is repeated in so many ACKs, unless one of them is acknowledged.
+    // Number of ACKs that repeat a range, unless one of them is acknowledged.
     static constexpr size_t kRepeats = 3;
-    // Ranges of a class that a move tells.
+    // Ranges of a class that are reported after a move.
     static constexpr size_t kNewestRanges = 8;
 
     struct Arrival {
@@ -59,40 +61,40 @@ class AckLedger {
         uint32_t outer_bytes = 0;
         AckKind kind = AckKind::Applied;
         bool has_packets = false;
-        bool is_asked = false;   // it has a PING
+        bool is_asked = false;   // it carries a PING
         bool is_urgent = false;  // the sender waits for it
     };
-    // Of an authenticated datagram that passed the replay check. It is told from now on; one
-    // without packets makes nothing due.
+    // An authenticated datagram passed the replay check. It is reported from now on; one without
+    // packets makes no ACK due.
     void on_datagram(const Arrival& arrival, base::TimePoint now);
     // Zero: unknown.
     void set_rtt(base::Duration smoothed_rtt);
 
-    // `rides`: with a datagram that leaves anyway.
+    // True when an ACK is due. `rides`: it can be piggybacked on a datagram that leaves anyway.
     bool wants(bool rides, base::TimePoint now) const;
-    // When an ACK is to be sent alone; kNever.
+    // When a lone ACK is due; kNever: none.
     base::TimePoint deadline() const;
-    // Blocks for the classes with something to tell, as many as `out` takes. A block with more than
-    // kMostRanges leaves the oldest out: the sender takes those for lost.
+    // Builds blocks for the classes with something to report, as many as `out` holds. Above
+    // kMostRanges the oldest ranges of a block are left out: the sender takes them for lost.
     size_t build(std::span<AckBlock> out, base::TimePoint now) const;
-    // The newest ranges of each class in which something came since `from`, whatever was told
+    // The newest ranges of each class that received something since `from`, even if reported
     // before.
     size_t build_newest(std::span<AckBlock> out, base::TimePoint from, base::TimePoint now) const;
-    // The blocks that build() gave left in a datagram. `id` names it when it is acknowledged; ids
-    // of one space follow each other. `bytes` is what it cost, the whole datagram if it carries
-    // nothing else. `is_all`: no block was left out, so that nothing is due any more.
+    // The blocks from build() left in a datagram. `id` names it for on_acknowledged(); ids of one
+    // space are consecutive. `bytes`: what the blocks cost, or the whole datagram if it carries
+    // nothing else. `is_all`: no block was left out, so no ACK is due any more.
     void on_sent(std::span<const AckBlock> blocks,
                  uint64_t id,
                  size_t bytes,
                  bool is_all,
                  base::TimePoint now);
-    // Those datagrams arrived, both included: what they told need not be repeated.
+    // The datagrams with these ids, both included, arrived: their content need not be repeated.
     void on_acknowledged(uint64_t first_id, uint64_t last_id);
 
-    // Time between ACKs that are owed: min(RTT/4, 25 ms), or in which 2 % of what comes pay for
-    // one.
+    // Time between owed ACKs: min(RTT/4, 25 ms), or longer if 2 % of the bytes received then do not
+    // pay for one.
     base::Duration interval(base::TimePoint now) const;
-    // When the highest number of the class came; TimePoint{}: none.
+    // When the highest number of the class arrived; TimePoint{}: none has.
     base::TimePoint heard_at(base::TrafficClass traffic_class) const {
         const auto& state = classes_[base::index_of(traffic_class)];
         return state != nullptr ? state->highest_at : base::TimePoint{};
@@ -105,11 +107,11 @@ class AckLedger {
 
     struct Class {
         crypto::SequenceBitmap all;
-        // Made when the first one comes.
+        // Allocated when the first such number arrives.
         std::unique_ptr<crypto::SequenceBitmap> received_only;
         base::TimePoint highest_at{};
         uint32_t received = 0;
-        uint32_t told_from = 0;  // numbers below need not be told any more
+        uint32_t told_from = 0;  // lower numbers need no report any more
         // `all.next()` at the last ACKs, newest first.
         std::array<uint32_t, kRepeats> told_to{};
     };
@@ -119,7 +121,7 @@ class AckLedger {
         std::array<uint32_t, base::kTrafficClasses> told_to{};
     };
 
-    // `floor_of` gives the lowest number to tell of a class, if any.
+    // `floor_of` gives the lowest number to report of a class, if any.
     template <typename Floor>
     size_t build_from(std::span<AckBlock> out,
                       size_t most,
@@ -140,7 +142,7 @@ class AckLedger {
     uint64_t pending_bytes_ = 0;  // with packets
     uint32_t pending_datagrams_ = 0;
     int64_t credit_ = int64_t{wire::kAckCreditStartBytes} * kCreditUnits;
-    // Of the last half seconds.
+    // Receive rate over the last half-second intervals.
     base::TimePoint rate_since_{};
     uint64_t rate_bytes_ = 0;
     double bytes_per_s_ = 0;

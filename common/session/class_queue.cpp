@@ -10,7 +10,7 @@ using packet::PacketPtr;
 
 namespace {
 
-// TCP, and what most likely is QUIC (RFC 9000).
+// TCP, or most likely QUIC (RFC 9000).
 bool is_clocked(const packet::FiveTuple& tuple) {
     constexpr uint16_t kHttps = 443;
     return tuple.protocol == packet::Protocol::Tcp ||
@@ -113,7 +113,7 @@ void ClassQueue::put_back(Item item) {
         }
         ++flows_;
     } else if (round_head_ != &flow) {
-        // Its turn had ended with that packet: it becomes the head of the round again.
+        // That packet had ended the flow's turn: the flow becomes the head of the round again.
         Flow* before = round_head_;
         while (before->queue.next_in_round != &flow) {
             before = before->queue.next_in_round;
@@ -204,8 +204,8 @@ void ClassQueue::unlink_head(Flow& flow) {
     --packets_;
 }
 
-// A super-packet may overdraw the deficit by up to 64 KiB; its flow then waits until the others had
-// as much. Alone in the round it owes nobody anything.
+// A super-packet may overdraw the deficit by up to 64 KiB; its flow then waits until the others
+// have had as much. A flow that is alone in the round has no debt.
 Flow* ClassQueue::turn() {
     while (round_head_ != nullptr && round_head_->queue.deficit_bytes <= 0) {
         Flow& flow = *round_head_;
@@ -249,7 +249,7 @@ void ClassQueue::drop_newest_of_fattest() {
     }
 }
 
-// Of a flow with more than one packet.
+// The flow must hold more than one packet.
 void ClassQueue::drop_newest(Flow& flow) {
     auto& queue = flow.queue;
     CTN_ASSERT(queue.tail != nullptr && queue.tail->previous != nullptr);

@@ -1,7 +1,7 @@
-// ClassQueue: the inner packets of one class that wait, unsealed, for a place in a datagram. Flows
+// ClassQueue: the unsealed inner packets of one class that wait for a place in a datagram. Flows
 // share it by deficit round robin (Shreedhar and Varghese 1995), counted in bytes, so that a
-// download does not push an SSH key stroke of the same class back. Owned by a session, used by one
-// thread. Packets keep their order within a flow.
+// download does not delay an SSH keystroke of the same class. Owned by a session, used by one
+// thread. Packets of a flow keep their order.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -25,36 +25,35 @@ class ClassQueue {
     ClassQueue& operator=(const ClassQueue&) = delete;
     ~ClassQueue();
 
-    // Takes the packet in. When the byte limit would be passed, the newest packet of the flow that
-    // holds the most is dropped, and so on until it fits. Gives the number of packets dropped,
-    // which may include this one.
+    // Takes the packet. If that exceeds the byte limit, drops the newest packet of the flow that
+    // holds the most, until the rest fits. Returns the number of packets dropped, which may include
+    // this one.
     size_t push(flow::Flow& flow, packet::PacketPtr packet, base::TimePoint now);
-    // The packet that take() gives next; null when empty.
+    // The packet that take() returns next; null when empty.
     const packet::Packet* peek();
-    // Whose it is; null when empty.
+    // The flow of that packet; null when empty.
     flow::Flow* peek_flow() { return turn(); }
-    // The next flow's turn comes before that of the one whose it is, which loses nothing by it.
-    // False when there is no other.
+    // Lets the next flow go first; the flow passed over loses nothing. False when there is no
+    // other.
     bool pass_turn();
     Item take();
-    // Undoes the newest take() that was not undone: the packet is the next one again, and its flow
-    // keeps its order. Fairness between flows is then off by at most what was put back.
+    // Undoes the newest take() that was not undone: the packet is next again, and its flow keeps
+    // its order. Fairness between flows is then off by at most the bytes put back.
     void put_back(Item item);
-    // Moves all that the flow has queued to the end of `to`, in its order, whatever `to`'s limit.
+    // Moves all queued packets of the flow to the end of `to`, in order, whatever `to`'s limit.
     void move_flow(flow::Flow& flow, ClassQueue& to);
-    // Forgets a flow that ends; gives the number of packets dropped.
+    // Forgets a flow that ends; returns the number of packets dropped.
     size_t drop_flow(flow::Flow& flow);
-    // Drops the newer half of each flow's, or all where each has one packet; gives how many.
+    // Drops the newer half of each flow's packets, or all if no flow has two; returns how many.
     size_t halve();
 
     bool empty() const { return packets_ == 0; }
-    // Since it was last empty, a packet came of a flow that its own acknowledgements pace.
+    // A packet of an ACK-clocked flow (TCP or QUIC) has come since the queue was last empty.
     bool has_clocked() const { return has_clocked_; }
     uint64_t bytes() const { return bytes_; }
     uint32_t packets() const { return packets_; }
     uint32_t flows() const { return flows_; }
-    // Since when the queue has held what it holds: the arrival of the next packet to go, at the
-    // latest.
+    // Start of the current wait: the arrival of the next packet to leave, or earlier.
     base::TimePoint waiting_since() const { return waiting_since_; }
     void set_limit_bytes(uint64_t limit) { limit_bytes_ = limit; }
 

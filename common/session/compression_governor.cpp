@@ -59,7 +59,7 @@ double CompressionLoad::share_of(uint64_t bytes, Duration span) const {
 }
 
 void CompressionGovernor::on_arrival(uint64_t bytes, TimePoint now) {
-    // An empty window is affordable: the last change was made when it had become empty.
+    // An empty window has room for it: the last change counts from when the window became empty.
     const TimePoint emptied_at = arrived_at_ + RecentSum::kWindow;
     const TimePoint resumed_at = std::max(emptied_at, changed_at_ + kShortestStay);
     if (!is_compressing_ && resumed_at <= now && fast_until_ <= now) {
@@ -96,29 +96,29 @@ CompressionGovernor::Shares CompressionGovernor::shares(const CompressionLoad& l
                                                         TimePoint now) const {
     const double spent = spent_.share(now);
     const double rest = std::max(0.0, load.share(now) - spent);
-    // Where compressing holds up what comes, it comes slower and still takes all the time.
+    // Where compression slows the arrivals down, it still takes all the time there is.
     return {rest + std::max(spent, load.share_of(arrived_.sum(now), RecentSum::kWindow)), rest};
 }
 
-// The processor has not the time for it.
+// The processor has no time left for compression.
 bool CompressionGovernor::is_too_much(const CompressionLoad& load,
                                       const PathPace& path,
                                       TimePoint now) const {
     if (load.share_of(arrived_.newest(now), RecentSum::kSlot) > kMostShare) {
         return true;
     }
-    // One slot tells already that nothing else is done: a stream at full speed, as a rule.
+    // One busy slot is enough of a sign, as a stream at full speed usually gives.
     const Shares share = shares(load, now);
     if (share.all < kFreeShare && spent_.newest_share(now) <= kMostShare) {
         return false;
     }
-    // Expected arrivals if they were compressed.
+    // Arrivals to expect if the super-packets were compressed.
     const double wanted = load.share_of(path.bytes_per_s, base::seconds(1)) / kTypicalRatio;
     return !path.is_full || path.bytes_per_s == 0 ||
            std::max(share.all, wanted + share.rest) >= kMostShare;
 }
 
-// It has, and beyond kFreeShare it is faster, or that is to be tried.
+// The processor has time, and above kFreeShare compression is faster or is to be tried.
 bool CompressionGovernor::is_worth_it(const CompressionLoad& load, TimePoint now) const {
     if (shares(load, now).all < kFreeShare) {
         return true;

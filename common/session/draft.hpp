@@ -11,7 +11,7 @@
 
 namespace continuo::session {
 
-// ACKs in a body. The receiver voids one with more frames than wire::kMaxFrames in all.
+// ACKs in a body: the receiver voids a body with more than wire::kMaxFrames frames.
 struct AckCount {
     static constexpr size_t kMostFrames = 32;
 
@@ -30,10 +30,10 @@ struct Draft {
     wire::TunnelHeader header;
     uint16_t space_number = 0;
     uint32_t body_limit = 0;
-    base::MutableByteView datagram;  // the whole, with room for header and tag
+    base::MutableByteView datagram;  // the whole buffer, with room for header and tag
     AckCount acks;
     bool has_ping = false;
-    bool has_kept = false;  // packets that were kept
+    bool has_kept = false;  // packets that may be sent again as copies
     bool is_size_probe = false;
 };
 

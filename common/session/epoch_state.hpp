@@ -1,6 +1,6 @@
 // EpochState: everything that belongs to one (session, epoch): ciphers, counters and replay windows
-// of the spaces, the elision state of both directions, acknowledgements. Nothing crosses epochs
-// (docs/PROTOCOL.md section 5).
+// of the spaces, elision state of both directions, acknowledgements. Nothing is shared between
+// epochs (docs/PROTOCOL.md section 5).
 #pragma once
 
 #include "common/crypto/datagram_cipher.hpp"
@@ -20,7 +20,7 @@
 
 namespace continuo::session {
 
-// Spaces of lane 0, which is the only one this implementation seals in.
+// Spaces of lane 0, the only lane this implementation seals in.
 inline constexpr size_t kSpaceSlots = base::kTrafficClasses * wire::kMaxPaths;
 constexpr size_t space_slot(uint16_t space) {
     return space / wire::kMaxLanes;
@@ -29,8 +29,8 @@ constexpr size_t space_slot(uint16_t space) {
 struct SendSpace {
     uint64_t next = 0;
     std::optional<uint64_t> highest_acknowledged;
-    std::unique_ptr<NamedNumbers> named;  // made by the first ACK
-    // Numbers of datagrams that carried ACKs; made with the first of them.
+    std::unique_ptr<NamedNumbers> named;  // allocated by the first ACK
+    // Numbers of datagrams that carried ACKs; allocated with the first of them.
     std::unique_ptr<crypto::SequenceBitmap> with_acks;
 
     void note_acks() {
@@ -39,7 +39,7 @@ struct SendSpace {
         }
         with_acks->set(next);
     }
-    // Calls visit(number) for those in [first, last].
+    // Calls visit(number) for the stored numbers in [first, last].
     template <typename Visit>
     void each_with_acks(uint64_t first, uint64_t last, const Visit& visit) const {
         if (with_acks == nullptr) {
@@ -68,16 +68,16 @@ struct EpochState {
     std::unique_ptr<crypto::DatagramCipher> opener;
     std::array<SendSpace, kSpaceSlots> send_spaces;
     std::array<crypto::ReplayWindow, kSpaceSlots> windows;
-    // Identities of the space that copies brought (docs/PROTOCOL.md section 6.2).
+    // Numbers of the space that arrived as copies (docs/PROTOCOL.md section 6.2).
     std::array<crypto::ReplayWindow, kSpaceSlots> copied;
-    // Numbers that came with a void body: nothing of them was delivered.
+    // Numbers that arrived with a void body: nothing of them was delivered.
     std::array<crypto::ReplayWindow, kSpaceSlots> voided;
     elision::Encoder encoder;
     elision::Decoder decoder;
-    // One for each path on which something came; null for the others.
+    // One for each path on which a datagram arrived; null for the others.
     std::array<std::unique_ptr<AckLedger>, wire::kMaxPaths> ledgers;
     uint16_t ledger_mask = 0;
-    // A number below this one of its space is lost if it is missing.
+    // Missing numbers below this one count as lost, by space.
     std::array<uint32_t, kSpaceSlots> judged{};
     uint64_t sealed_datagrams = 0;
     bool is_heard = false;  // an authenticated datagram of this epoch arrived
@@ -99,7 +99,7 @@ struct EpochState {
             visit(path, *ledgers[path]);
         }
     }
-    // Numbers that have not come and were below the highest one at the judging before.
+    // Missing numbers that were below the highest one when losses were last judged.
     uint64_t lost() const {
         uint64_t lost = 0;
         for (size_t slot = 0; slot < windows.size(); ++slot) {
@@ -114,7 +114,7 @@ struct EpochState {
             judged[slot] = static_cast<uint32_t>(windows[slot].next());
         }
     }
-    // As lost(), and numbers that may still come.
+    // lost(), plus numbers that may still arrive.
     uint64_t missing() const {
         uint64_t missing = 0;
         for (const crypto::ReplayWindow& window : windows) {

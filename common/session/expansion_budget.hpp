@@ -1,7 +1,8 @@
-// ExpansionBudget: how much may become of what comes in one session of a node. A compressed section
-// of some bytes can hold many packets, and one byte is a packet where its headers are known.
-// Without a bound a SNAPT would turn a thin line into a flood towards others. In each second a
-// session may have kTimes the outer bytes that came, and kFreeBytes, beside what comes as it is.
+// ExpansionBudget: how many inner bytes the datagrams of one node's session may expand to. A
+// compressed section of a few bytes can hold many packets, and one byte is a packet where its
+// headers are known; without a bound, a SNAPT would turn a thin line into a flood. In each second a
+// session may use kTimes the outer bytes received, and kFreeBytes, beside what is carried
+// uncompressed.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -14,22 +15,22 @@ namespace continuo::session {
 
 class ExpansionBudget {
   public:
-    // Twice what a node sends at most (wire::kMaxExpansion).
+    // Twice the most that a node sends (wire::kMaxExpansion).
     static constexpr uint64_t kTimes = 64;
     static constexpr uint64_t kFreeBytes = 1'000'000;
 
-    // Outer bytes came.
+    // Adds `outer_bytes` received.
     void earn(uint64_t outer_bytes, base::TimePoint now) {
         part_of(now).earned += outer_bytes;
         earned_ += outer_bytes;
     }
-    // Bytes left of the budget of the second that ends now.
+    // Bytes left in the budget of the second that ends now.
     uint64_t left_bytes(base::TimePoint now) {
         part_of(now);
         const uint64_t most = earned_ * kTimes + kFreeBytes;
         return most - std::min(most, spent_);
     }
-    // False, and nothing is spent, when it is more than is left.
+    // False, and nothing is spent, when `bytes` exceeds what is left.
     bool spend(uint64_t bytes, base::TimePoint now) {
         if (bytes > left_bytes(now)) {
             return false;
@@ -37,7 +38,7 @@ class ExpansionBudget {
         charge(bytes, now);
         return true;
     }
-    // Whatever is left: what has been made before its size was known.
+    // Spends `bytes` whatever is left: for data made before its size was known.
     void charge(uint64_t bytes, base::TimePoint now) {
         part_of(now).spent += bytes;
         spent_ += bytes;
@@ -52,7 +53,7 @@ class ExpansionBudget {
         uint64_t spent = 0;
     };
 
-    // The part of the second at hand; those that are over are taken out.
+    // The current part of the second; expired parts are removed.
     Part& part_of(base::TimePoint now) {
         if (now >= ends_at_) {
             const int64_t number = now.time_since_epoch() / kPart;
@@ -72,8 +73,8 @@ class ExpansionBudget {
 
     std::array<Part, kParts> parts_{};
     size_t newest_ = 0;
-    base::TimePoint ends_at_ = base::TimePoint::min();  // of the newest part
-    uint64_t earned_ = 0;                               // of all parts
+    base::TimePoint ends_at_ = base::TimePoint::min();  // end of the newest part
+    uint64_t earned_ = 0;                               // in all parts
     uint64_t spent_ = 0;
 };
 

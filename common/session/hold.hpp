@@ -1,7 +1,7 @@
-// HoldEstimator: whether it pays to let a packet wait for company. A packet waits only while the
-// arrival estimate predicts another within the hold time of its class (docs/PROTOCOL.md
-// section 6.1; knobs as in the packet-aggregation qdisc of Karlstad 2008, section 3.3.3). Pure; one
-// per class and session.
+// HoldEstimator: whether it pays to hold a packet so that others share its datagram. A packet is
+// held only while the arrival estimate predicts another within the hold time of its class
+// (docs/PROTOCOL.md section 6.1; knobs as in the packet-aggregation qdisc of Karlstad 2008, section
+// 3.3.3). Pure; one per class and session.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -23,8 +23,8 @@ struct HoldKnobs {
     uint32_t min_bytes =
         0;  // hold until so much, whatever the estimate says; 0: the estimate decides
     uint32_t target_bytes = 0;  // predicted datagram payload that makes an aggregate full
-    // Bound of the hold when what waits is paced by its own acknowledgements (TCP, QUIC): it comes
-    // on top of each round trip of such a flow, which then has so much less throughput.
+    // Bound of the hold for packets of ACK-clocked flows (TCP, QUIC): the hold adds to each round
+    // trip of such a flow and lowers its throughput accordingly.
     base::Duration clocked_hold = base::Duration::max();
 };
 
@@ -35,8 +35,8 @@ struct Release {
 
 class HoldEstimator {
   public:
-    // `is_gathered`: arrivals that are told with the same time were spread over the time since the
-    // one before, while nobody looked.
+    // `is_gathered`: the arrivals reported with the same time were spread over the time since the
+    // previous report.
     void on_arrival(base::TimePoint now, const HoldKnobs& knobs, bool is_gathered = false) {
         if (brief_since_ != base::kNever) {
             weigh_brief_hold(now < brief_since_ + worthwhile(knobs.hold));
@@ -60,12 +60,12 @@ class HoldEstimator {
         has_last_ = true;
     }
 
-    // A datagram left with `packets` in it. Waiting in vain is learnt from: after a hold that
-    // brought no company the next packets are not held, eight times as many each time (a request
-    // that is followed only by what its answer causes would otherwise always pay the hold time).
-    // When all came at once, as the answers to what the peer had held, the next are held for a
-    // short time only, so that such a row still goes together, until it is seen that others come
-    // within the hold; longer each time when that was wrong, since what a row causes comes soon.
+    // A datagram left with `packets` in it. A hold during which nothing else came is followed by
+    // packets that are not held, eight times as many each time (otherwise a request that is
+    // followed only by the consequences of its answer would always pay the hold time). If the
+    // packets came all at once, like answers to packets that the peer held, the next holds are
+    // short, so that such a burst still shares a datagram, until further packets are seen to come
+    // within the hold time. The run of short holds grows each time that proves wrong.
     void on_released(ReleaseReason reason,
                      size_t packets,
                      base::TimePoint waiting_since,
@@ -80,17 +80,17 @@ class HoldEstimator {
         }
     }
 
-    // After a move everybody has waited long enough: the next packets are not held, or briefly.
+    // After a move the packets have already waited: the next ones are not held, or held briefly.
     void on_path_changed() { unheld_left_ = std::max(unheld_left_, kFirstUnheld); }
 
-    // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
+    // When the packets waiting since `waiting_since`, predicted to fill `predicted_bytes`, leave.
     Release
     release(base::TimePoint waiting_since, uint64_t predicted_bytes, const HoldKnobs& knobs) const {
         if (predicted_bytes >= knobs.target_bytes) {
             return {waiting_since, ReleaseReason::Size};
         }
-        // A thin flow of that kind waits for its class's sake; one of which many are expected does
-        // not.
+        // The bound for ACK-clocked flows applies only where many packets are expected; a thin flow
+        // is held for the full time of its class.
         const bool is_stream = has_mean_ && mean_gap_ * kStreamPackets < knobs.hold;
         const base::Duration hold =
             is_stream ? std::min(knobs.hold, knobs.clocked_hold) : knobs.hold;
@@ -114,9 +114,8 @@ class HoldEstimator {
     }
 
   private:
-    // With so many in it an aggregate costs hardly less for each further packet: on a fast stream
-    // the wait ends there, long before the hold time, and a TCP acknowledgement clock does not slow
-    // down.
+    // An aggregate of kWorthwhilePackets gains little from each further packet. A fast stream is
+    // therefore held far shorter than the hold time, which keeps TCP's ACK clock going.
     base::Duration worthwhile(base::Duration hold) const {
         return has_mean_ ? std::min(hold, mean_gap_ * kWorthwhilePackets) : hold;
     }
@@ -137,7 +136,7 @@ class HoldEstimator {
         }
     }
 
-    // A single packet that was followed soon is a better sign than a row.
+    // A single packet that was soon followed by another is a better sign than a burst.
     void weigh_brief_hold(bool has_company_come) {
         const uint32_t weight = was_single_ ? kFirstBrief : 1;
         brief_left_ = has_company_come ? brief_left_ - std::min(brief_left_, weight)
@@ -146,9 +145,9 @@ class HoldEstimator {
 
     void weigh(base::Duration gap) { mean_gap_ += (gap - mean_gap_) / kGain; }
 
-    static constexpr int64_t kMostWeighed = 16;  // of equal gaps: more change nothing
+    static constexpr int64_t kMostWeighed = 16;  // limit of equal gaps: more change nothing
     static constexpr int64_t kWorthwhilePackets = 8;
-    static constexpr int64_t kBriefShare = 8;  // of the hold
+    static constexpr int64_t kBriefShare = 8;  // fraction of the hold
     static constexpr base::Duration kLongWait = base::milliseconds(1);
     static constexpr int64_t kStreamPackets = 2;  // expected within the hold
     static constexpr uint32_t kFirstUnheld = 16;
@@ -160,15 +159,15 @@ class HoldEstimator {
         4;  // a pause counts as so many hold times at most
     base::TimePoint last_arrival_{};
     base::Duration mean_gap_{};
-    // What was gathered last: the time, the packets, and the mean before them.
+    // The last batch reported together: its time, its packets, and the mean gap before it.
     base::Duration span_{};
     int64_t gathered_ = 0;
     base::Duration mean_before_{};
     uint32_t penalty_ = 0;  // packets that are not held after the next hold in vain
     uint32_t unheld_left_ = 0;
-    uint32_t brief_ = 0;  // as often company has to be seen after brief holds
+    uint32_t brief_ = 0;  // number of short holds that must succeed before holding is trusted again
     uint32_t brief_left_ = 0;
-    bool was_single_ = false;                     // the latest brief hold's
+    bool was_single_ = false;                     // of the latest short hold: one packet
     base::TimePoint brief_since_ = base::kNever;  // until the next arrival
     bool has_last_ = false;
     bool has_mean_ = false;

@@ -1,7 +1,7 @@
-// NamedNumbers: which of the newest numbers of a space an ACK has named. What an ACK names again
-// says nothing: so each number is looked up once, however often and in whatever ranges it is
-// named, and a range costs a step for each 64 numbers at most. Numbers further below the highest
-// one than crypto::SequenceBitmap::kSpan count as named.
+// NamedNumbers: which of the newest numbers of a space an ACK has named. Naming a number again says
+// nothing, so each is looked up once, however often and in whatever ranges it is named; a range
+// costs at most one step for each 64 numbers. Numbers more than crypto::SequenceBitmap::kSpan below
+// the highest count as named.
 #pragma once
 
 #include "common/crypto/sequence_bitmap.hpp"
@@ -13,8 +13,8 @@ namespace continuo::session {
 
 class NamedNumbers {
   public:
-    // Calls visit(first, last) for the parts of [first, last] that no ACK has named, newest first,
-    // and notes them.
+    // Calls visit(first, last) for the parts of [first, last] that no ACK has named yet, newest
+    // first, and marks them as named.
     template <typename Visit>
     void take_new(uint32_t first, uint32_t last, const Visit& visit) {
         uint64_t end = uint64_t{last} + 1;

@@ -1,5 +1,4 @@
-// PathSet: challenges and their answers (docs/PROTOCOL.md section 5.4), and the round trips that
-// they tell.
+// PathSet: challenges, their answers (docs/PROTOCOL.md section 5.4), and the round trips they give.
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -14,9 +13,9 @@ using base::TrafficClass;
 
 namespace {
 
-// The last byte of the token tells the sending, counted from 0; all later ones look alike.
+// The last byte of the token is the number of the sending, from 0; all from this one on look alike.
 constexpr uint32_t kLastSending = UINT8_MAX;
-// More than this is the time that the link was away, not a round trip.
+// A longer time includes an outage of the link, and is not a round trip.
 constexpr Duration kMostUsefulRtt = base::seconds(1);
 
 // Which sending of the challenge was answered; nothing: none.
@@ -28,8 +27,8 @@ std::optional<uint32_t> sending_of(const Tuple& tuple, const wire::ChallengeToke
 
 }  // namespace
 
-// Each sending has a token of its own, so that its answer tells a round trip (RFC 6298 section 3
-// takes none from what was sent more than once because there all look alike).
+// Each sending has its own token, so that its answer gives a round trip (RFC 6298 section 3 ignores
+// repeated segments only because they cannot be told apart).
 wire::Challenge PathSet::stamp_challenge(Tuple& tuple, TimePoint now) {
     tuple.repetitions += tuple.was_sent && tuple.asked_at != now ? 1U : 0U;
     tuple.was_sent = true;
@@ -78,7 +77,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
         probe.challenge = stamp_challenge(tuple, now);
-        // Once, so that SNAPT may ask as well and send there before the node does (section 5.4).
+        // Padded only once, so that SNAPT may ask as well and send there before the node does
+        // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
                           !path.has_answered && tuple.repetitions == 0;
         if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
@@ -102,7 +102,7 @@ void PathSet::on_challenge(const wire::Space& space,
         responses_[response_count_++] = due;
         return;
     }
-    // Of many sendings of one challenge that come at once the newest tells most.
+    // When many sendings of one challenge arrive at once, the newest is the best sample.
     const auto oldest = std::find_if(responses_.begin(), responses_.end(),
                                      [&](const DueResponse& any) { return any.space == space; });
     if (oldest != responses_.end()) {
@@ -146,8 +146,8 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;
-    // Link-layer addresses were looked up below during the first exchange. Acknowledgements will
-    // tell of the active path, and TCP looked them up when it connected.
+    // Link-layer addresses were resolved during the first exchange. Acknowledgements will measure
+    // the active path, and TCP resolved them when it connected.
     if (role_ == Role::Node && !std::exchange(path.was_asked_again, true) &&
         active_ != space.path && space.path != wire::kTcpPath) {
         start_challenge(path, tuple, now);
@@ -156,7 +156,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     return is_news;
 }
 
-// Those that a NAT which lost the mapping of lt-ld may have lost as well.
+// Classes whose mappings a NAT that lost the mapping of lt-ld may have lost as well.
 ClassMask PathSet::silent_classes(const Path& path, TimePoint now) const {
     ClassMask silent = mask_of(TrafficClass::LtLd);
     for (size_t i = 0; i < path.tuples.size(); ++i) {

@@ -1,5 +1,5 @@
-// PathSet: which path a datagram takes, and which a copy of it (docs/PROTOCOL.md sections 5.3, 5.4
-// and 5.9).
+// PathSet: which path a datagram takes, and which its copy (docs/PROTOCOL.md sections 5.3, 5.4 and
+// 5.9).
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -13,24 +13,24 @@ using base::TrafficClass;
 
 namespace {
 
-// A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
-// s).
+// Age at which a NAT mapping may have expired (RFC 4787 REQ-5 requires two minutes; many boxes take
+// 30 s).
 constexpr Duration kMappingLifetime = base::seconds(25);
-// The node keeps LtLd alive as often as it takes. Another class that was heard so much earlier may
-// have lost its mapping meanwhile.
+// The node keeps the LtLd mapping alive. Another class that was last heard this much earlier may
+// have lost its mapping.
 constexpr Duration kMayBeOlder = base::seconds(1);
 
-// Copies that the other end asks for once, when the path then answers.
+// Duration of a single request for copies, if the path then answers.
 constexpr Duration kShortestCopies = base::milliseconds(200);
 
-// When others were heard for so long and the active path was not, it may be dead.
+// If others were heard this much later than the active path, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
 
-// What left longer ago is not under way any more.
+// A datagram that left longer ago is no longer under way.
 constexpr Duration kCarriesFor = base::seconds(1);
 
-// By which a datagram may be there later that does not wait for a full socket.
+// Extra delay accepted to avoid a full socket.
 constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
 
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
@@ -81,14 +81,14 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
     const bool is_proven =
         result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven;
     if (is_short && !is_proven) {
-        // The question was lost with its answer, and nothing that comes allows another.
+        // The challenge was lost with its answer, and no datagram comes that would allow another.
         const auto other = heard_instead(now);
         return other ? destination_on(*other, traffic_class, now) : result;
     }
     return result;
 }
 
-// What delivers while the active path does not.
+// A path that delivers while the active path does not; nothing: there is none.
 std::optional<uint8_t> PathSet::heard_instead(TimePoint now) const {
     const TimePoint heard_at = paths_[*active_].heard_at;
     std::optional<uint8_t> other;
@@ -138,7 +138,7 @@ bool PathSet::may_copy_on(uint8_t index, TimePoint now) const {
     return now - tuple.heard_at <= kMappingLifetime || path.copies_until > now;
 }
 
-// First the one that was left or asked for, then what has answered, then the faster.
+// Prefers the path that was left or asked for, then one that has answered, then the faster one.
 bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) const {
     const auto rank = [&](uint8_t index) {
         const Path& path = paths_[index];
@@ -190,7 +190,7 @@ std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
     return announce;
 }
 
-// The wish is repeated at intervals that double, so it is good for as long as it has been there.
+// The request is repeated at doubling intervals, so it is valid for as long as it has existed.
 void PathSet::want_copies(Path& path, TimePoint now) {
     if (path.copies_until < now) {
         path.copies_since = now;
@@ -243,7 +243,7 @@ void PathSet::keep_ready(Duration longest, TimePoint now) {
     }
 }
 
-// What was told before the announcement may have been lost with it.
+// Withdrawals sent before the announcement may have been lost with it.
 void PathSet::withdraw_again() {
     for (unsigned left = ended_; left != 0; left &= left - 1) {
         uint8_t& due = withdrawals_due_[static_cast<size_t>(std::countr_zero(left))];
@@ -288,7 +288,7 @@ Duration PathSet::smallest_rtt() const {
     return smallest;
 }
 
-// Without what a queue adds, which passes, and what waited in a silence of the link.
+// Excludes the delay of queues, which is temporary, and of waiting in a silent link.
 Duration PathSet::base_rtt(uint8_t index) const {
     return paths_[index].rtt.minimum();
 }
@@ -379,8 +379,8 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
     return usual ? std::optional(usual->path) : std::nullopt;
 }
 
-// By which the one-way delay of `path` is longer than that of `other`: all are told by the same two
-// clocks, so that those of two paths can be compared.
+// By how much the one-way delay of `path` exceeds that of `other`. Both are between the same two
+// clocks, so they can be compared.
 std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
     if (deliveries_[path] == nullptr || deliveries_[other] == nullptr) {
         return std::nullopt;
@@ -393,15 +393,14 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kAckTimeUnit * path::RelativeDelay::above(*own, *theirs);
 }
 
-// As base_rtt(); of a path without a sample, the most that it can be.
+// base_rtt(); for a path without a sample, an upper bound.
 Duration PathSet::expected_rtt(uint8_t index) const {
     const Duration known = base_rtt(index);
     return known != Duration{} ? known : paths_[index].rtt_at_most;
 }
 
-// By which each of the paths is slower than the fastest, each way and queues apart: by the delays
-// that ACKs tell, and by half the round trips as long as these do not tell of all. False: too
-// little is known.
+// By how much each path is slower than the fastest, one way and without queues: from the delays in
+// ACKs or, until these cover all paths, from half the round trips. False: too little is known.
 bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
     const auto first = static_cast<uint8_t>(std::countr_zero(paths));
     bool is_told = true;
@@ -465,7 +464,7 @@ PathSet::soonest(PathMask paths, TrafficClass traffic_class, TimePoint now) cons
     const auto first = soonest_arrival(paths, more, now);
     const PathMask open = with_room(paths, traffic_class);
     const auto instead = open != paths ? soonest_arrival(open, more, now) : first;
-    // What waits for the socket may still be there sooner.
+    // The path with the full socket may still be faster.
     return instead->at - first->at <= kWorthTheLongerWay ? instead->path : first->path;
 }
 

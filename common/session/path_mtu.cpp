@@ -1,4 +1,4 @@
-// What PathSet does with the MTU search of its paths.
+// PathSet: MTU search of the paths.
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
     }
 }
 
-// No answer is expected of it: that a size does not pass is no silence of the path.
+// Expects no answer: a size that does not pass does not make the path silent.
 std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     if (path.search.deadline() > now) {

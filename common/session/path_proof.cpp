@@ -1,6 +1,6 @@
-// PathSet: whether what is sent arrives (docs/PROTOCOL.md section 5.1). That datagrams come in says
-// nothing of the other direction: what says so is a RESPONSE, and an ACK that names a higher
-// number than before.
+// PathSet: whether datagrams sent by this end arrive (docs/PROTOCOL.md section 5.1). Incoming
+// datagrams prove nothing of that direction; a RESPONSE does, or an ACK that names a higher number
+// than before.
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -14,14 +14,14 @@ using base::TimePoint;
 
 namespace {
 
-// So many datagrams with packets that nothing has confirmed are a reason to ask.
+// Unconfirmed datagrams with packets after which proof is asked for.
 constexpr uint64_t kUnconfirmedDatagrams = 4;
-// A peer that answers a question, but does not report, is asked again after twice the time each.
+// Upper bound of the interval, which doubles, for a peer that answers questions but sends no ACKs.
 constexpr Duration kLongestPatience = base::seconds(4);
 
-// A peer that tells a longer interval is not believed: it could put off every probe time-out.
+// Longer intervals reported by a peer are cut: they could delay every probe time-out.
 constexpr Duration kLongestAckInterval = base::seconds(2);
-// A path without packets and acknowledgements for so long is measured anew.
+// After this long without packets and acknowledgements a path is measured anew.
 constexpr Duration kDeliveryLifetime = base::seconds(60);
 
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
@@ -56,15 +56,15 @@ bool PathSet::on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstandin
     if (arrived_on == index) {
         return confirm(path, outstanding, now);
     }
-    // What came by another way says nothing of the way back.
+    // Datagrams on another path prove nothing of the way back.
     if (!path.needs_proof) {
         confirm(path, outstanding, now);
     }
     return false;
 }
 
-// Of the way up the node is the judge. Of the way down SNAPT is, where it spreads; on the return
-// path the node hears nothing if nothing gets there.
+// The node judges the way up. SNAPT judges the way down where it spreads; on the return path the
+// node hears nothing if nothing arrives.
 TimePoint PathSet::proof_deadline(uint8_t index) const {
     const Path& path = paths_[index];
     const bool is_judge =
@@ -74,7 +74,7 @@ TimePoint PathSet::proof_deadline(uint8_t index) const {
         return base::kNever;
     }
     if (const TimePoint asked_at = path.tuples[kLtLd].challenged_at; asked_at != base::kNever) {
-        // While nothing is heard, the silence counts.
+        // While nothing is heard, the silence is what counts.
         return path.heard_at > asked_at
                    ? std::max(asked_at, path.proof_wanted_from) + doubt_after(path)
                    : base::kNever;
@@ -97,7 +97,7 @@ void PathSet::ask_for_proof(uint8_t index, TimePoint now) {
         std::min<Duration>(std::max(path.proof_patience, ask_after(path)) * 2, kLongestPatience);
 }
 
-// True: the path is doubtful now. At SNAPT it is just not used, since it owes an answer.
+// True: the path has become doubtful. SNAPT only stops using it, since it owes an answer.
 bool PathSet::on_proof_missing(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     if (path.tuples[kLtLd].challenged_at == base::kNever) {
@@ -177,7 +177,7 @@ void PathSet::forget_old_deliveries(TimePoint now) {
     });
 }
 
-// Datagrams that the silence held up are sent again, and old acknowledgements with them.
+// Datagrams that were held up by the silence are sent again, and old acknowledgements with them.
 void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
     if (deliveries_[index] != nullptr) {
         deliveries_[index]->distrust_round_trips(now);
@@ -208,7 +208,7 @@ void PathSet::forget_delivery(uint8_t index) {
     paths_[index].loss.reset();
 }
 
-// Probe time-outs count there. A dead path is asked by announcements, and TCP repeats by itself.
+// Whether probe time-outs apply. A dead path is probed by announcements; TCP repeats by itself.
 bool PathSet::is_probed(uint8_t index) const {
     return deliveries_[index] != nullptr && index != wire::kTcpPath && is_live(paths_[index]);
 }

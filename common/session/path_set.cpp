@@ -15,16 +15,16 @@ using base::TrafficClass;
 
 namespace {
 
-// Nobody answers for long: an idle node must stay cheap. The active path is asked as often as a
-// mapping needs it, another one ever less.
+// Interval when nobody has answered for long, which keeps an idle node cheap. The active path is
+// asked as often as a mapping needs it, others ever less.
 constexpr Duration kPatientProbeInterval = base::seconds(25);
 constexpr Duration kLongestPatience = base::seconds(300);
-// What is not heard of them costs SNAPT some datagrams until it misses answers.
+// Losing all of them costs SNAPT some datagrams until it notices missing answers.
 constexpr uint8_t kWithdrawals = 3;
 constexpr Duration kLongestPauseOfBurst = milliseconds(250);
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
-// Between announcements of a path.
+// Interval between announcements of a path.
 Duration next_interval(const Path& path, bool is_active, TimePoint now) {
     if (path.announce_interval < kLongestProbeInterval ||
         now - path.heard_at <= kChallengeLifetime) {
@@ -157,7 +157,8 @@ bool PathSet::on_authenticated(const wire::Space& space,
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        // Not for each of many that come in while nothing goes out, nor of one that was given up.
+        // Not for each of many datagrams while nothing goes out, nor for a challenge that was given
+        // up.
         const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
         if (path.state == PathState::Dead && is_asked &&
             path.announce_again_at - now > kLongestProbeInterval) {
@@ -203,7 +204,7 @@ void PathSet::move_tuple(const wire::Space& space,
     const bool was_proven = tuple.is_proven || tuple.is_remapped;
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
     if (is_lt_ld && tuple.remote.address != from.address) {
-        forget_round_trips(space.path);  // another network; another port is a NAT's doing
+        forget_round_trips(space.path);  // another network; a changed port is a NAT's doing
     }
     if (is_lt_ld) {
         path.search.distrust();
@@ -238,7 +239,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         return false;
     }
     if (announce.withdrawn) {
-        // Told on another path: the withdrawn one has ended.
+        // Announced on another path: the withdrawn one has ended.
         if (announce.path != active_) {
             forget(announce.path);
         }
@@ -255,7 +256,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (announce.mtu >= path::MtuSearch::kSmallest) {
         set_limit(paths_[path], announce.mtu);
     }
-    // What an older connection still had is lost, as with a move.
+    // Data in an older connection is lost, as with a move.
     const bool is_new_connection = is_new && path == wire::kTcpPath;
     if (!announce.active || (active_ == path && !is_new_connection)) {
         return false;
@@ -271,8 +272,8 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     return true;
 }
 
-// An index is used again with other sockets behind it, or the mapping of LtLd at a NAT has become
-// another: so may have those of the others. LtLd serves all classes until they are heard.
+// The index is reused with other sockets, or LtLd has a new NAT mapping: the other classes may have
+// new ones too. LtLd serves all classes until they are heard.
 void PathSet::forget_other_tuples(Path& path) {
     for (size_t i = 0; i < path.tuples.size(); ++i) {
         if (i != kLtLd) {
@@ -289,7 +290,7 @@ void PathSet::on_sent(const Destination& destination,
     if (wants_answer) {
         expect_answer(path, now);
         note_unconfirmed(path, now);
-        // While nothing gets through, any other that comes back is wanted at once.
+        // While the active path delivers nothing, any other that comes back is wanted at once.
         if (active_ == destination.path && path.state == PathState::Dead &&
             destination.path != wire::kTcpPath) {
             any_used([&](uint8_t index) {
@@ -352,8 +353,8 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     announce.active = active_ == index;
     announce.number = announcement_number_;
     const wire::Challenge challenge = stamp_challenge(announced, now);
-    // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
-    // the path may not take the others; a path long silent is only asked.
+    // Padded, so that SNAPT may send the waiting data at once. Every second repetition is short,
+    // since the path may not take padded ones; a path silent for long is only asked.
     const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
     Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
     probe.announce = announce;

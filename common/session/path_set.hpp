@@ -1,7 +1,7 @@
 // PathSet: the paths of one session and what is known of them (docs/PROTOCOL.md section 5). The
-// node adds paths and says which one is active; SNAPT learns them from authenticated datagrams and
-// follows announcements. Pure: what has to be sent for it (announcements, challenges, responses)
-// comes out of next_probe().
+// node adds paths and chooses the active one; SNAPT learns them from authenticated datagrams and
+// follows announcements. Pure: announcements, challenges and responses to send come out of
+// next_probe().
 //
 //   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
 //                                         |  ^ ^                     ^--- any datagram ---'| ^
@@ -11,10 +11,10 @@
 //                                         |  `-------------'                                  |
 //                                         `---------------------silence-----------------------'
 //
-// Silence is counted from the first datagram that should have had an answer. At SNAPT it changes no
-// state; it asks for a sign of life over control.
+// Silence is counted from the first datagram that should have been answered. At SNAPT it changes no
+// state; SNAPT asks for a sign of life over control.
 //
-// SNAPT sends at most three times what it received to a tuple that has not answered a challenge.
+// SNAPT sends at most three times the bytes received to a tuple that has not answered a challenge.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -38,85 +38,84 @@ namespace continuo::session {
 
 class PathSet {
   public:
-    // `memory`: for what is known of datagrams under way (path::SentLog); null for no limit.
+    // `memory`: budget for the logs of datagrams under way (path::SentLog); null: no limit.
     PathSet(Role role, base::Random& random, base::MemoryBudget* memory = nullptr)
         : role_(role), random_(random), memory_(memory) {}
 
     // --- Node
     void add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, base::TimePoint now);
     void remove(uint8_t index);
-    // Moves the session to this path: announcements go out at once, whatever there is to send.
+    // Moves the session to this path: announcements leave at once, whether or not there is data.
     void activate(uint8_t index, base::TimePoint now);
-    // Of the uplink, the most that may pass; tells SNAPT when it changed.
+    // Sets the MTU of the path's uplink; SNAPT is told when it changes.
     void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
-    // Asks a path that is not active whether it works, unless that question is open.
+    // Asks a path that is not active whether it works, unless a question is open.
     void probe(uint8_t index, base::TimePoint now);
-    // Asks a dead path at once and more often again, since something has happened to the network.
+    // Asks a dead path at once and more often, since something in the network has changed.
     void ask_again(uint8_t index, base::TimePoint at);
-    // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
-    // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
-    // follow at once, they had been lost. False: the path works or is being asked already.
+    // SNAPT misses a sign of life; the node has had nothing to send since `idle_since`. If nothing
+    // comes in either, the NAT mapping may be gone: announces the node. Packets that follow at once
+    // show that they had been lost. False: the path works or is being asked already.
     bool on_request(base::TimePoint idle_since, base::TimePoint now);
-    // Packets came on the path while the node had nothing to send since `idle_since`. The second
-    // loss after an idle time makes the keepalive interval of this path shorter (one may be
-    // chance), and then each.
+    // Packets came on the path while the node had sent nothing since `idle_since`. The second loss
+    // after an idle time shortens the path's keepalive interval (the first may be chance), and so
+    // does each later one.
     void on_packets(uint8_t index,
                     base::TimePoint idle_since,
                     base::Duration longest,
                     base::TimePoint now);
-    // Node: a keepalive leaves on the active path, where nothing of lt-ld had left since
-    // `idle_since`.
+    // Node: a keepalive leaves on the active path, where lt-ld had sent nothing since `idle_since`.
     void on_keepalive(base::TimePoint idle_since, base::TimePoint now);
-    // Node: SNAPT sees lt-ld of the active path at another address. Where that answers a keepalive,
-    // the mapping had ended in the idle time before: a loss as above.
+    // Node: SNAPT sees lt-ld of the active path at a new address. If that is in answer to a
+    // keepalive, the mapping had expired in the idle time before: a loss as above.
     void on_remapped(base::Duration longest, base::TimePoint now);
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
-    // A learned interval is tried twice as long after some time without a request.
+    // Doubles a learned interval after some time without a request.
     void try_longer_keepalive(base::Duration longest, base::TimePoint now);
-    // The path is dead from now on: it carries nothing until an answer to retry() comes.
+    // Declares the path dead: it carries nothing until retry() is answered.
     void give_up(uint8_t index);
-    // Asks a path that was given up once, at this address: its port may be another one than before.
+    // Asks a path that was given up once, at this address, whose port may differ from before.
     void retry(uint8_t index, const base::Endpoint& remote, base::TimePoint now);
-    // The path is dead from now on, and asked at growing intervals, as one that fell silent.
+    // Declares the path dead, and asks it at growing intervals like one that fell silent.
     void bury(uint8_t index, base::TimePoint now);
-    // The active path goes to another port of the SNAPT and is announced there.
+    // Moves the active path to another port of the SNAPT and announces it there.
     void redirect(const base::Endpoint& remote, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
     // Paths that are not active are used as well: asks those that have not answered yet, and each
-    // that was not heard for `longest`, so that mappings stay and the dead are noticed.
+    // that was not heard for `longest`. This keeps mappings alive and detects dead paths.
     void keep_ready(base::Duration longest, base::TimePoint now);
-    // What is below the path says that it may carry nothing, be it soon: its silence is believed
-    // sooner.
+    // `is_suspect`: a lower layer says that the path may soon carry nothing, so its silence is
+    // believed sooner.
     void suspect(uint8_t index, bool is_suspect) { paths_[index].is_suspect = is_suspect; }
-    // Asks whether it works, whatever the path is used for, unless that question is open.
+    // Asks whether the path works, whatever it is used for, unless a question is open.
     void ask(uint8_t index, base::TimePoint now);
-    // This end did not run for a while: what is unanswered was not waited for, and mappings may be
-    // gone. Announces the active path, and asks the others but dead ones.
+    // This end was suspended: unanswered datagrams were not waited for, and mappings may be gone.
+    // Announces the active path and asks the others, except dead ones.
     void on_pause(base::TimePoint now);
 
     // --- SNAPT
-    // Once after lt-ld of the active path was proven at another address than before: the classes
-    // whose former tuples are no more, so that what was under way to them is lost.
+    // Returns once, after lt-ld of the active path was proven at a new address, the classes whose
+    // old tuples are gone: datagrams under way to them are lost.
     ClassMask take_remapping() { return std::exchange(remapped_, ClassMask{0}); }
-    // That is repeated already.
+    // Those datagrams are already being repeated.
     void forget_remapping();
-    // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
-    // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
-    // True when it ends a doubt (node).
+    // An authenticated datagram of `bytes` outer bytes arrived. `is_highest`: it has the highest
+    // number of its space so far; only then may it move the tuple. Sends a challenge to a new
+    // tuple. True when it ends a doubt (node).
     bool on_authenticated(const wire::Space& space,
                           const base::Endpoint& from,
                           const base::Endpoint& local,
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
-    // What was sent on the path is unanswered for long: datagrams may be lost.
+    // Datagrams sent on the path have been unanswered for long and may be lost.
     bool is_overdue(uint8_t index, base::TimePoint now) const;
     // True when the return path moved.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
 
-    // Datagrams left: a run of one space.
+    // A run of datagrams of one space left.
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
         const uint8_t index = wire::space_from_number(run.space.space).path;
         auto& delivery = deliveries_[index];
@@ -138,11 +137,11 @@ class PathSet {
             return false;
         });
     }
-    // Datagrams that left before `now`, on any path, give no sample of it any more: they are sent
-    // again under the same number.
+    // Datagrams sent before `now`, on any path, are excluded from rate samples: they are sent again
+    // under the same number.
     void distrust_samples(base::TimePoint now);
-    // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
-    // follows the last one of a datagram. `highest`: as path::Delivery has it.
+    // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
+    // on_acks_read() after the last range of a datagram. `highest`: as in path::Delivery.
     void on_ack_range(uint32_t epoch,
                       const wire::Ack& ack,
                       const wire::AckRange& range,
@@ -155,35 +154,35 @@ class PathSet {
         }
     }
     void on_acks_read(base::TimePoint now);
-    // An ACK came on path `arrived_on` and named a higher number of a space of path `index` than
-    // any before; `outstanding` further ones were sent. True when it ends a doubt (node).
+    // An ACK on path `arrived_on` named a higher number of a space of path `index` than any before;
+    // `outstanding` later ones were sent. True when it ends a doubt (node).
     bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
-    // Forgets what was told too long ago.
+    // Forgets acknowledgements that are too old.
     void forget_old_deliveries(base::TimePoint now);
     void on_duplicate(uint8_t index) { ++paths_[index].duplicate_datagrams; }
-    // The path that takes the acknowledgements of path `index`: itself, unless it may not work.
+    // The path that carries the acknowledgements of path `index`: itself, unless it may not work.
     // None when no path is known.
     std::optional<uint8_t> acknowledges_by(uint8_t index, base::TimePoint now) const;
 
-    // The tuple of that class has answered by another way: TCP proves an address by itself.
+    // The tuple of that class is proven by other means: TCP proves an address by itself.
     void trust(const wire::Space& space);
 
     // --- Both
-    // An authenticated datagram of so many outer bytes came.
+    // An authenticated datagram of `outer_bytes` arrived.
     void on_received(uint8_t index, uint64_t outer_bytes) {
         paths_[index].received_bytes += outer_bytes;
     }
-    // What the path takes before it has to be asked again: who sends it tells.
+    // Bytes that may be sent on the path; the sender sets it from its socket.
     void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
-    // True when the path became usable with it.
+    // True when this made the path usable.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
-    // `wants_answer`: it carries packets, so that something should come back, be it an answer to a
+    // `wants_answer`: the datagram carries packets, so an answer should come, if only to a
     // challenge.
     void
     on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
-    // Datagrams with packets left, each of `outer_bytes`: what the MTU search goes by, which TCP
-    // does not need.
+    // Datagrams with packets left, each of `outer_bytes`. The MTU search uses this; TCP does not
+    // need it.
     void
     on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
         paths_[index].packets_sent_at = now;
@@ -192,38 +191,36 @@ class PathSet {
             paths_[index].search.on_sent(outer_bytes, now);
         }
     }
-    // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
-    // size.
+    // The own host refuses datagrams of this size: the path takes the next smaller usual size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
-    // Looks at the silence of paths. Gives one that has just become doubtful or dead, or on which
-    // SNAPT misses a sign of life, at most one a call.
+    // Checks the paths for silence. Returns one that just became doubtful or dead, or on which
+    // SNAPT misses a sign of life; at most one per call.
     std::optional<uint8_t> on_time(base::TimePoint now);
 
-    // Where traffic of that class goes now; nothing when there is no path. While the active path
-    // is in doubt and may not be sent more, low-delay classes go by the second one.
+    // Where traffic of that class goes now; nothing when there is no path. While the active path is
+    // in doubt and its budget is used up, low-delay classes take the second one.
     std::optional<Destination> destination(base::TrafficClass traffic_class,
                                            base::TimePoint now) const;
-    // The same by one path, be it active or not; nothing when no tuple of it is known.
+    // The same for one path, active or not; nothing when none of its tuples is known.
     std::optional<Destination>
     destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
-    // Where acknowledgements and REPORTs go that leave alone: by the active path, unless only
-    // others were heard lately.
+    // Where lone acknowledgements go: by the active path, unless only others were heard lately.
     std::optional<Destination> upkeep_destination(base::TimePoint now) const;
-    // Where what goes to `original` is copied to: while the active path is in doubt, or `always`.
+    // Where datagrams for `original` are copied to: while the active path is in doubt, or `always`.
     std::optional<Destination> copy_destination(base::TrafficClass traffic_class,
                                                 uint8_t original,
                                                 bool always,
                                                 base::TimePoint now) const;
-    // The paths over which traffic may be spread; the active one when there is no other, none when
-    // there is none. Those are left out that are slower than the fastest by more than `difference`
-    // each way, queues apart.
+    // The paths over which traffic may be spread: only the active one when there is no other, none
+    // when there is none. Paths slower than the fastest by more than `difference`, one way and
+    // without queues, are left out.
     PathMask spread(base::Duration difference, base::TimePoint now) const;
-    // Those of `paths` by which packets have left lately: what they carry may be under way.
+    // Those of `paths` that sent packets recently: some may be under way.
     PathMask carrying(PathMask paths, base::TimePoint now) const;
-    // Leaves out paths that have been silent for `patience` beyond a probe time-out. When all have
-    // been, the one that fell silent last remains.
+    // Leaves out paths that have been silent for `patience` beyond a probe time-out. If that is all
+    // of them, keeps the one that fell silent last.
     PathMask answering(PathMask paths, base::Duration patience, base::TimePoint now) const;
-    // Those of `paths` that may be sent a datagram of the class now; all where none may.
+    // Those of `paths` with room for a datagram of the class now; all if none has.
     PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
     // An ACK has named that number, or a higher one, and it is not lost.
     bool is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
@@ -239,15 +236,15 @@ class PathSet {
     }
     // A black hole was found on a path since the last call.
     bool take_narrowed() { return std::exchange(has_narrowed_, false); }
-    // Of `paths`, the one on which a datagram that leaves now is there first, or hardly later by
-    // one with room; nothing while that is not known of all.
+    // The path of `paths` on which a datagram sent now arrives first, or hardly later on one with
+    // room; nothing while the delays are not known for all.
     std::optional<uint8_t>
     soonest(PathMask paths, base::TrafficClass traffic_class, base::TimePoint now) const;
-    // Where copies of what takes the active path go.
+    // A path that delivers while the active one does not.
     std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
-    // Whether the other end is where that comes from, by its latest authenticated datagrams.
+    // Whether the peer is at `from`, judged by its latest authenticated datagrams.
     bool is_known(const base::Endpoint& from) const {
         return any_used([&](uint8_t index) {
             const auto& tuples = paths_[index].tuples;
@@ -257,11 +254,11 @@ class PathSet {
         });
     }
     std::optional<Probe> next_probe(base::TimePoint now);
-    // The tuple's limit has no room for the challenge; it leaves when more was received.
+    // The challenge exceeds the tuple's limit; it is sent when more bytes were received.
     void on_withheld(const Probe& probe);
     base::TimePoint next_deadline() const;
 
-    // An acknowledgement that is owed by that path did not come in time.
+    // An acknowledgement owed by that path did not come in time.
     bool has_timed_out(uint8_t index) const {
         return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
     }
@@ -315,10 +312,10 @@ class PathSet {
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
     std::optional<Probe> ping_probe(uint8_t index);
     void forget_round_trips(uint8_t index);
-    // Nothing has answered for as long as makes a path doubtful.
+    // Nothing has been answered for as long as makes a path doubtful.
     bool is_late(uint8_t index, base::TimePoint now) const;
     base::TimePoint silence_deadline(const Path& path) const;
-    // The deadline has passed. True when that is to be told.
+    // The deadline has passed. True when the caller must be told.
     bool on_silence(uint8_t index, base::TimePoint now);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
@@ -326,10 +323,9 @@ class PathSet {
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
     void use(uint8_t index) { used_ |= mask_of(index); }
-    // The path has ended, and what was known of it with it.
+    // The path has ended: forgets everything about it.
     void forget(uint8_t index);
-    // In the order of their indexes, those that may have something to do. True as soon as `visit`
-    // says so.
+    // Calls `visit` for the paths that may have something to do, by index, until it returns true.
     template <typename Visit>
     bool any_used(const Visit& visit) const {
         for (unsigned left = used_; left != 0; left &= left - 1) {
@@ -346,7 +342,7 @@ class PathSet {
     void end_copies();
     void end_doubt();
     std::optional<Probe> withdrawal_probe();
-    // When the active path has answered: SNAPT has left the one that it went from.
+    // Whether withdrawals may be sent: the active path has answered, so SNAPT has left the old one.
     bool has_withdrawals() const {
         return withdrawing_ != 0 && active_ &&
                paths_[*active_].tuples[0].challenged_at == base::kNever;
@@ -359,24 +355,24 @@ class PathSet {
     base::Random& random_;
     base::MemoryBudget* memory_;
     std::array<Path, wire::kMaxPaths> paths_;
-    PathMask used_ = 0;  // so that nothing looks at all of them for each packet
+    PathMask used_ = 0;  // saves a look at all paths for each packet
     // Null for a path that carries no packets.
     std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
     PathMask pings_due_ = 0;
     bool has_narrowed_ = false;
-    // The acknowledgements that are being read: paths that they name.
+    // Paths named by the acknowledgements being read.
     PathMask acknowledged_ = 0;
     uint8_t acknowledged_by_ = 0;  // the path that brought them
     base::Duration acknowledged_interval_{};
     std::optional<uint8_t> active_;
-    std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
+    std::optional<uint8_t> former_;  // node: the path before a move that is not answered yet
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;
     ClassMask remapped_ = 0;
-    // Node: paths that have ended, to be told so often on the active one.
+    // Node: how many more times to report, on the active path, that a path has ended.
     std::array<uint8_t, wire::kMaxPaths> withdrawals_due_{};
-    PathMask withdrawing_ = 0;                   // those of which some are due
-    PathMask ended_ = 0;                         // of which that was told
+    PathMask withdrawing_ = 0;                   // paths with withdrawals due
+    PathMask ended_ = 0;                         // paths reported as withdrawn
     bool tells_withdrawals_ = false;             // SNAPT may use paths that are not active
     std::optional<uint16_t> activation_number_;  // SNAPT: of the latest announcement of a move
 

@@ -11,7 +11,7 @@ using base::TimePoint;
 
 namespace {
 
-// Longer than a challenge lives: the next question is another retry().
+// Longer than a challenge lives: the next question comes from another retry().
 constexpr base::Duration kNoRepetition = base::seconds(60);
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
@@ -57,7 +57,7 @@ void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
     }
     const PathState state = path.state;
     announce_again(now);
-    path.state = state;  // a doubt ends with an answer
+    path.state = state;  // an answer ends a doubt
 }
 
 uint64_t PathSet::room_for(const Path& path, base::TrafficClass traffic_class) {

@@ -1,4 +1,4 @@
-// PathSet: what silence makes of a path (docs/PROTOCOL.md section 5.1).
+// PathSet: how silence changes the state of a path (docs/PROTOCOL.md section 5.1).
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -13,28 +13,28 @@ using base::TrafficClass;
 
 namespace {
 
-// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the question is put: some round
-// trips, within bounds. Without a sample the upper ones hold.
+// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the path is asked: some round trips,
+// within bounds. The upper bounds hold while there is no sample.
 constexpr Duration kSoonestAsk = milliseconds(500);
 constexpr Duration kLatestAsk = base::seconds(1);
 constexpr Duration kShortestAnswer = milliseconds(300);  // some repetitions of the challenge
 constexpr Duration kLongestAnswer = base::seconds(1);
-// Of a suspect path, whose silence is expected.
+// For a suspect path, whose silence is expected.
 constexpr Duration kSoonestAskOfSuspect = milliseconds(200);
 constexpr Duration kShortestAnswerOfSuspect = milliseconds(200);
 constexpr Duration kDeadAfter = base::seconds(10);
 
 constexpr Duration kDeadProbeInterval = base::seconds(1);
 
-// Datagrams of a burst whose sudden end is a reason to ask.
+// Length of a burst, in datagrams, whose sudden end is a reason to ask.
 constexpr uint32_t kStreamDatagrams = 10;
-// Between requests of SNAPT for a sign of life, which double.
+// SNAPT's requests for a sign of life double their interval up to this.
 constexpr Duration kLongestRequestInterval = base::seconds(25);
-// So short a time ago something came in: SNAPT asks later than it sends.
+// The way down works if the node heard SNAPT this recently: a request comes later than the data.
 constexpr Duration kWorksAfterHearing = base::seconds(2);
-// A mapping that was gone when nothing was sent for so long, at least.
+// Idle times shorter than this are not blamed for a lost mapping.
 constexpr Duration kShortestKeepalive = base::seconds(1);
-// Without a request for so long a learned interval is tried twice as long.
+// Time without a request after which a learned interval is doubled.
 constexpr Duration kTryLongerAfter = base::seconds(600);
 
 constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
@@ -62,7 +62,7 @@ void PathSet::expect_answer(Path& path, TimePoint now) {
     }
 }
 
-// At SNAPT, signs of life that come by themselves: the next silence is news again.
+// SNAPT: signs of life that come unasked; the next silence is reported anew.
 void PathSet::note_sign_of_life(Path& path, TimePoint now) {
     if (std::exchange(path.is_requested, false)) {
         path.request_answered_at = now;
@@ -71,8 +71,8 @@ void PathSet::note_sign_of_life(Path& path, TimePoint now) {
     }
 }
 
-// On the return path nothing may come up for long although it delivers: what the node has to say
-// goes by others.
+// Nothing may come up on the return path for long although it delivers: the node may send by other
+// paths.
 bool PathSet::is_late(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     if (path.unanswered_since == base::kNever) {
@@ -179,7 +179,7 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
     return true;
 }
 
-// Asked for as long as it is there, by announcements, since its mapping may be gone too.
+// Asks by announcements for as long as the path exists, since its mapping may be gone too.
 void PathSet::bury(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     Tuple& tuple = path.tuples[kLtLd];
@@ -195,8 +195,7 @@ void PathSet::bury(uint8_t index, TimePoint now) {
     path.announce_interval = kDeadProbeInterval;
 }
 
-// The active path is asked by announcements, which say what was received last: SNAPT repeats the
-// rest.
+// Announcements ask the active path and say what was received last: SNAPT repeats the rest.
 void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     start_challenge(path, path.tuples[kLtLd], now);
@@ -209,7 +208,7 @@ void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     }
 }
 
-// Who may have to take the active path's place, or copies.
+// Asks the paths that may have to replace the active one or take its copies.
 void PathSet::ask_others(TimePoint now) {
     for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
         if (active_ != index) {
@@ -242,12 +241,12 @@ bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
     return true;
 }
 
-// What comes right after the answer to a request was repeated: it had been lost. Where nothing
-// comes, SNAPT only missed an answer that the node did not owe.
+// Packets right after the answer to a request were repeated: they had been lost. If none come,
+// SNAPT only missed an answer that the node did not owe.
 void PathSet::on_packets(uint8_t index, TimePoint idle_since, Duration longest, TimePoint now) {
     Path& path = paths_[index];
     if (now > path.lost_known_by) {
-        // The mapping has outlived that.
+        // The mapping has outlived that idle time.
         const bool is_disproved = now - idle_since >= path.idle_when_lost;
         path.idle_when_lost = is_disproved ? Duration{} : path.idle_when_lost;
         return;
@@ -279,7 +278,7 @@ void PathSet::forget_remapping() {
     }
 }
 
-// A mapping did not outlive that idle time. The first time may be chance.
+// A mapping expired in that idle time. The first time may be chance.
 void PathSet::learn_lifetime(Path& path, Duration idle, Duration longest, TimePoint now) {
     const bool is_first = path.idle_when_lost == Duration{};
     if (is_first && path.keepalive == Duration{}) {
@@ -329,10 +328,10 @@ void PathSet::on_pause(TimePoint now) {
         path.burst_datagrams = 0;
         path.lost_known_by = {};
         path.remapping_known_by = {};
-        // In a sleep the clock may have stood still, so that delays from before cannot be compared
-        // with those after it: a path that is not measured again would lose, or win, by them.
+        // The clock may have stopped during a sleep, so delays from before and after it cannot be
+        // compared: a path that is not measured again would have an advantage or disadvantage.
         forget_delivery(index);
-        // TCP's connection is looked after by its own end.
+        // TCP's own end watches its connection.
         if (index != wire::kTcpPath && active_ != index && is_live(path)) {
             start_challenge(path, path.tuples[kLtLd], now);
         }

@@ -1,4 +1,4 @@
-// The state of one path, and what PathSet says of paths to the rest of a session.
+// The state of one path, and the types in which PathSet reports on paths to the session.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -20,24 +20,26 @@ enum class Role : uint8_t { Node, Snapt };
 enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
 std::string_view to_string(PathState state);
 
-// Of what a path takes: for the low-delay classes, so that they do not wait behind the others.
+// Share of a path's room reserved for the low-delay classes, so that they do not wait behind
+// others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
 
-// Between repetitions of what has no answer: announcements and challenges.
+// Interval between repetitions of unanswered announcements and challenges: first, then growing.
 inline constexpr base::Duration kFirstProbeInterval = base::milliseconds(40);
 inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
 inline base::Duration longer_interval(base::Duration interval) {
     return std::min<base::Duration>(interval * 2, kLongestProbeInterval);
 }
-// Without an answer for so long a challenge is given up until the tuple is heard again.
+// An unanswered challenge is given up after this, until the tuple is heard again.
 inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 
-// A datagram with nothing but CHALLENGE or RESPONSE is no longer.
+// Largest size of a datagram with nothing but CHALLENGE or RESPONSE.
 inline constexpr uint32_t kShortProbeBytes = 64;
-// Part of the limit of an unproven tuple that data leaves to repetitions of the challenge.
+// Part of an unproven tuple's limit kept free for repetitions of the challenge.
 inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
 
-// Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
+// Address and port of the other end as one class of a path sees it: a NAT may map each socket
+// differently.
 struct Tuple {
     base::Endpoint remote;
     base::Endpoint local;  // own address and port that the peer uses; unspecified on the node
@@ -50,18 +52,18 @@ struct Tuple {
     base::TimePoint challenged_at = base::kNever;
     base::TimePoint challenge_again_at = base::kNever;
     base::Duration challenge_interval{};
-    base::TimePoint asked_at{};  // the newest sending of the challenge
+    base::TimePoint asked_at{};  // when the challenge was last sent
     uint32_t repetitions = 0;
     bool was_sent = false;
-    bool is_withheld = false;  // the challenge that was due: too little was received for it
-    bool is_remapped = false;  // SNAPT: took the place of a proven one, and is not proven yet
+    bool is_withheld = false;  // a due challenge that was not sent: too few bytes were received
+    bool is_remapped = false;  // SNAPT: replaced a proven tuple, and is not proven yet
 };
 
 struct Path {
     PathState state = PathState::Unknown;
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
-    bool has_answered = false;  // a challenge, since it was added or last dead
-    bool is_suspect = false;    // node: something below says that it may soon carry nothing
+    bool has_answered = false;  // answered a challenge since it was added or was last dead
+    bool is_suspect = false;    // node: a lower layer says that it may soon carry nothing
     uint8_t announcements_due = 0;
     bool was_asked_again = false;  // node: after its first answer
     uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
@@ -75,9 +77,9 @@ struct Path {
     base::Duration rtt_variation() const {
         return rtt.has_sample() ? rtt.variation() : base::Duration{};
     }
-    base::Duration rtt_at_most{};      // of an answer that tells no sample; zero: none
+    base::Duration rtt_at_most{};      // bound by an answer without a sample; zero: none
     uint64_t answers = 0;              // to challenges, since it was added
-    base::Duration last_round_trip{};  // of the latest answer, from what it answers
+    base::Duration last_round_trip{};  // of the latest answer
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;
@@ -85,48 +87,47 @@ struct Path {
     uint64_t received_datagrams = 0;
     uint64_t received_bytes = 0;  // outer IP packets
     uint64_t sent_bytes = 0;      // the same, of datagrams with packets
-    // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
-    // low-delay classes only: TCP, and UDP while a socket is full.
+    // Bytes that may be sent before the sender has room again, kReservedRoomBytes of it only for
+    // low-delay classes. Set for TCP, and for UDP while a socket is full.
     uint64_t room_bytes = UINT64_MAX;
-    // Since when something that should have had an answer is without one.
+    // When the oldest unanswered datagram that expects an answer was sent.
     base::TimePoint unanswered_since = base::kNever;
-    // Node: that came without a pause.
+    // Node: datagrams that came without a pause.
     uint32_t burst_datagrams = 0;
-    // Node: how often a datagram is sent while there is nothing else, as learned; zero: as SNAPT
-    // said.
+    // Node: learned keepalive interval; zero: the one that SNAPT set.
     base::Duration keepalive{};
     base::TimePoint keepalive_learned_at{};
-    base::Duration idle_when_asked{};        // before the latest request
-    base::TimePoint lost_known_by{};         // packets until then had been lost
-    base::Duration idle_when_lost{};         // before the first such loss; zero: none is known
-    base::Duration idle_before_keepalive{};  // before the latest
-    base::TimePoint remapping_known_by{};    // a CHALLENGE until then answers that keepalive
-    // SNAPT: between requests for a sign of life over control; when the latest was made; it is
-    // open; when it was answered.
+    base::Duration idle_when_asked{};        // idle time before the latest request
+    base::TimePoint lost_known_by{};         // packets that come before this had been lost
+    base::Duration idle_when_lost{};         // idle time before the first such loss; zero: none
+    base::Duration idle_before_keepalive{};  // idle time before the latest keepalive
+    base::TimePoint remapping_known_by{};    // a CHALLENGE before this answers that keepalive
+    // SNAPT: requests for a sign of life over control: interval, time of the latest, whether it is
+    // open, when it was answered.
     base::Duration request_interval{};
     base::TimePoint requested_at{};
     bool is_requested = false;
-    // SNAPT: it was silent when the node announced another one, and has not been heard since.
+    // SNAPT: it was silent when the node announced another path, and has not been heard since.
     bool was_left_silent = false;
     base::TimePoint request_answered_at{};
-    // SNAPT: the node wants copies of low-delay classes there until then.
+    // SNAPT: the node wants copies of low-delay classes on this path until then.
     base::TimePoint copies_until{};
-    base::TimePoint copies_since{};  // by announcements of the same number
+    base::TimePoint copies_since{};  // since when announcements of this number have come
 
-    // In the direction that this end sends, as acknowledgements tell (path::Delivery).
+    // In the direction that this end sends, from acknowledgements (path::Delivery).
     uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
     bool is_full = false;               // a queue stands in it
-    bool was_full = false;              // when it was measured; else it may deliver far more
+    bool was_full = false;              // at the last measurement; else it may deliver far more
     std::optional<double> loss;         // fraction of datagrams; nothing: unknown
     uint64_t lost_datagrams = 0;
-    uint64_t late_datagrams = 0;       // came after they had been given up
-    uint64_t duplicate_datagrams = 0;  // that came twice, in the direction that this end receives
+    uint64_t late_datagrams = 0;       // arrived after they had been declared lost
+    uint64_t duplicate_datagrams = 0;  // arrived twice, in the direction that this end receives
 
-    // Datagrams with packets that nothing has told to have arrived, and since when there are any
+    // Datagrams with packets whose arrival is not confirmed, and since when there are any
     // (path_proof.cpp).
     uint64_t unconfirmed_datagrams = 0;
     base::TimePoint unconfirmed_since{};
-    // Only proof that what is sent arrives ends the silence; datagrams that come do not.
+    // Only proof of arrival ends the silence; incoming datagrams do not.
     bool needs_proof = false;
     base::TimePoint proof_wanted_from{};
     base::Duration proof_patience{};
@@ -152,12 +153,12 @@ struct Probe {
     base::Endpoint to;
     base::Endpoint from;
     std::optional<wire::Announce> announce{};
-    std::optional<wire::Announce> copies{};  // where copies are wanted meanwhile
+    std::optional<wire::Announce> copies{};  // the path that is to carry copies meanwhile
     std::optional<wire::Challenge> challenge{};
     std::optional<wire::Response> response{};
     bool has_ping = false;     // a probe of path::Liveness
     bool is_padded = false;    // to kAnnounceBodyBytes
-    uint16_t outer_bytes = 0;  // to this size of the outer packet; 0: as it is
+    uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no
 };
 
 struct Destination {

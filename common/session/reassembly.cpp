@@ -79,7 +79,7 @@ Reassembly::find_or_start(base::TrafficClass traffic_class, uint16_t id, base::T
         }
     }
     if (free == nullptr) {
-        CTN_ASSERT(oldest != nullptr);  // all places are in use
+        CTN_ASSERT(oldest != nullptr);  // no place is free
         drop(*oldest, DropReason::ReassemblyLimit);
         free = oldest;
     }
@@ -97,7 +97,7 @@ void Reassembly::drop(Partial& partial, DropReason reason) {
 }
 
 void Reassembly::reset(Partial& partial) {
-    // Their memory, too: it counts against the limit only while it is in use.
+    // Frees the memory as well: it counts against the limit only while in use.
     for (uint64_t left = partial.have; left != 0; left &= left - 1) {
         partial.pieces[static_cast<size_t>(std::countr_zero(left))] = {};
     }

@@ -1,6 +1,6 @@
 // Reassembly of entries that were split over datagrams (docs/PROTOCOL.md section 3.4, FRAGMENT).
-// Bounded in bytes and number; the oldest unfinished entry gives way, and one that is not complete
-// after kReassemblyTimeout is dropped.
+// Bounded in bytes and entries; when full, the oldest unfinished entry is dropped, and one that is
+// not complete after kReassemblyTimeout is dropped too.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -27,8 +27,8 @@ class Reassembly {
         base::ByteView entry;      // valid until the next call
         uint32_t outer_bytes = 0;  // of all its pieces
     };
-    // The whole entry when this piece completes it. `outer_bytes`: the piece's share of those of
-    // its datagram.
+    // Returns the whole entry when this piece completes it. `outer_bytes`: the piece's share of its
+    // datagram's outer bytes.
     std::optional<Whole> add(base::TrafficClass traffic_class,
                              const wire::Fragment& fragment,
                              uint32_t outer_bytes,
@@ -51,7 +51,7 @@ class Reassembly {
     static void reset(Partial& partial);
 
     base::DropCounters& drops_;
-    std::array<std::unique_ptr<Partial>, kMaxEntries> partials_;  // made when first needed
+    std::array<std::unique_ptr<Partial>, kMaxEntries> partials_;  // allocated when first needed
     std::vector<uint8_t> whole_;
     size_t bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// ReceivedMembers: the flows whose packets a datagram brought, each once, and how much of it is
-// theirs. A flow knows its place, so that each packet costs the same however many flows there are.
+// ReceivedMembers: the flows with packets in a datagram, each once, and their inner bytes. A flow
+// stores its place, so the cost of a packet does not depend on the number of flows.
 #pragma once
 
 #include "common/elision/types.hpp"
@@ -14,7 +14,7 @@ namespace continuo::session {
 class ReceivedMembers {
   public:
     struct Member {
-        flow::Flow* flow = nullptr;  // null once it ended
+        flow::Flow* flow = nullptr;  // null once the flow has ended
         uint32_t inner_bytes = 0;
         uint32_t packets = 0;
     };

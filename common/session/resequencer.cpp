@@ -13,7 +13,7 @@ using base::TimePoint;
 
 namespace {
 
-// RFC 1982: how far `number` is ahead of `of`.
+// RFC 1982: by how much `number` is ahead of `of`.
 int ahead(uint16_t number, uint16_t of) {
     return static_cast<int16_t>(static_cast<uint16_t>(number - of));
 }
@@ -33,12 +33,13 @@ Resequencer::FlowState* Resequencer::find(uint32_t index) {
     return nullptr;
 }
 
-// Null when all its places are of flows that have something waiting, or there is no memory.
+// Null when every place belongs to a flow with packets held, or memory is short.
 Resequencer::FlowState* Resequencer::find_or_make(uint32_t index, uint16_t number, TimePoint now) {
     if (FlowState* known = find(index)) {
         const bool is_idle = known->head == kNoPacket && now - known->used_at > kNothingIsLate;
         known->used_at = now;
-        // Its sender has opened it anew; a little late is what was sent again after a silence.
+        // The sender has opened the flow anew; a number slightly behind was sent again after a
+        // silence.
         const int distance = ahead(number, known->expected);
         if (is_idle && distance < 0 && (number < kBeginning || distance < -kMostLate)) {
             known->expected = number < kBeginning ? uint16_t{0} : number;
@@ -91,7 +92,8 @@ bool Resequencer::arrive(
     if (state->paths == 0 || ahead(place.number, state->told_by) >= 0) {
         state->paths = paths;
         state->told_by = place.number;
-        // What one brought before it was left out says nothing once the numbers have gone round.
+        // A path that was left out is forgotten: its newest number means nothing after a
+        // wrap-around.
         state->seen &= static_cast<uint16_t>(paths | bit);
     }
     if ((state->seen & bit) == 0 || ahead(place.number, state->newest[path]) > 0) {
@@ -149,7 +151,7 @@ bool Resequencer::hold(const wire::Order::Place& place,
         std::memcpy(to, payload.data(), payload.size());
     }
     held.payload = base::ByteView(to, payload.size());
-    // Mostly it is the newest, and belongs to the end.
+    // A packet is usually the newest and goes to the end.
     uint16_t before = kNoPacket;
     if (state->tail != kNoPacket && ahead(place.number, packets_[state->tail].number) >= 0) {
         before = state->tail;
@@ -163,7 +165,7 @@ bool Resequencer::hold(const wire::Order::Place& place,
     uint16_t& link = before == kNoPacket ? state->head : packets_[before].next;
     held.next = link;
     if (held.next != kNoPacket) {
-        held.due = std::min(held.due, packets_[held.next].due);  // it is in front of that one
+        held.due = std::min(held.due, packets_[held.next].due);  // it precedes that packet
     }
     link = taken;
     state->tail = held.next == kNoPacket ? taken : state->tail;
@@ -174,8 +176,8 @@ bool Resequencer::hold(const wire::Order::Place& place,
     return true;
 }
 
-// Every path over which the flow is striped has brought that number or a later one: what is missing
-// before it does not come any more.
+// Every path that the flow is striped over has brought this number or a later one: earlier numbers
+// that are missing will not come any more.
 bool Resequencer::is_overtaken(const FlowState& state, uint16_t number) {
     if (state.paths == 0 || (state.paths & ~state.seen) != 0) {
         return false;

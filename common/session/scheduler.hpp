@@ -1,7 +1,7 @@
-// Which class sends next: static priority in the order of the classes, but a class that has been
-// ready and unserved for its patience is served one datagram first, so that none is starved longer
-// than its own delay bound (Vanini et al. 2015, section V). The interval is dynamic: without
-// competition the guard never acts. Pure.
+// Scheduler: which class sends next. Static priority in the order of the classes, but a class that
+// has been ready and unserved for its patience gets one datagram first, so that none is starved
+// beyond its own delay bound (Vanini et al. 2015, section V). Without competition that rule never
+// applies. Pure.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -14,12 +14,12 @@ namespace continuo::session {
 
 class Scheduler {
   public:
-    // Half of the smallest delay bound that Table I gives the class.
+    // Half of the smallest delay bound in Table I for the class.
     static constexpr std::array<base::Duration, base::kTrafficClasses> kPatience = {
         base::milliseconds(100), base::milliseconds(100), base::seconds(5),
         base::milliseconds(2500)};
 
-    // `ready_since[c]` is kNever for a class that has nothing to send now.
+    // `ready_since[c]` is kNever for a class with nothing to send now.
     std::optional<base::TrafficClass>
     pick(const std::array<base::TimePoint, base::kTrafficClasses>& ready_since,
          base::TimePoint now) {

@@ -1,5 +1,5 @@
-// SessionScratch: working memory that all sessions of a loop share; nothing in it outlives a call,
-// but what compressing costs the loop.
+// SessionScratch: working memory shared by all sessions of a loop. Nothing in it outlives a call,
+// except the measured cost of compression.
 #pragma once
 
 #include "common/compress/zstd_codec.hpp"
@@ -21,16 +21,16 @@
 namespace continuo::session {
 
 inline constexpr size_t kMaxPacketsPerDatagram = 128;
-inline constexpr size_t kMaxGroups = 8;  // trust groups in one datagram, besides the raw one
+inline constexpr size_t kMaxGroups = 8;  // trust groups in a datagram, beside the raw one
 inline constexpr size_t kOpenBatch = 64;
 inline constexpr size_t kDecompressArenaBytes = size_t{256} * 1024;
 
 // One packet on its way into an aggregate.
 struct PendingPacket {
     ClassQueue::Item item;
-    std::optional<packet::RegularPacket> regular;  // views lie in item.packet
+    std::optional<packet::RegularPacket> regular;  // views into item.packet
     uint8_t group = 0;                             // 0: raw
-    bool is_announced = false;                     // needs a context entry in front
+    bool is_announced = false;                     // needs a context entry first
     uint32_t payload_bytes = 0;
 };
 
@@ -40,7 +40,7 @@ struct SessionScratch {
     CompressionLoad load;
     std::array<PendingPacket, kMaxPacketsPerDatagram> packets;
     std::array<base::IpAddress, kMaxGroups> group_remotes;
-    wire::Order order;  // of the datagram at hand, when its packets are striped
+    wire::Order order;  // of the current datagram, when its packets are striped
     std::unique_ptr<uint8_t[]> section =
         std::make_unique<uint8_t[]>(wire::kDefaultSectionOutputBytes);
     std::unique_ptr<uint8_t[]> compressed =
@@ -50,14 +50,14 @@ struct SessionScratch {
     std::array<crypto::SealedUnit, kOpenBatch> units;
     std::vector<wire::BodyItem> frames;
     std::array<AckBlock, base::kTrafficClasses> acks;  // being written
-    ReceivedMembers members;                           // of the datagram at hand
+    ReceivedMembers members;                           // of the current datagram
     std::vector<flow::AttributionMember> shares;
 
     SessionScratch() {
         frames.reserve(wire::kMaxFrames);
         shares.reserve(flow::kMaxAttributionMembers);
     }
-    // In the body at hand.
+    // True when the current body has such a frame.
     template <typename Frame>
     bool has_frame() const {
         return std::any_of(frames.begin(), frames.end(), [](const wire::BodyItem& item) {
@@ -70,7 +70,7 @@ struct SessionScratch {
             return announce != nullptr && announce->active;
         });
     }
-    // IP lengths of the first `count` packets on their way.
+    // IP lengths of the first `count` pending packets.
     size_t inner_bytes(size_t count) const {
         size_t bytes = 0;
         for (size_t i = 0; i < count; ++i) {

@@ -30,7 +30,7 @@ void SentRing::push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_
     at(count_ - 1) = entry;
 }
 
-// False: there is no memory for it.
+// Returns false if there is not enough memory.
 bool SentRing::make_room(size_t length, size_t& offset) {
     if (count_ == entries_.size() && !grow_entries()) {
         if (count_ == 0) {
@@ -50,7 +50,7 @@ bool SentRing::make_room(size_t length, size_t& offset) {
     return true;
 }
 
-// A place for `length` bytes in one piece, behind the newest.
+// Finds room for `length` contiguous bytes behind the newest entry.
 bool SentRing::reserve(size_t length, size_t& offset) {
     if (count_ == 0) {
         offset = 0;
@@ -125,7 +125,7 @@ void SentRing::move_entries(size_t size) {
     first_ = 0;
 }
 
-// By a half at a time, when a quarter is enough: what a burst took is not held by a trickle.
+// Halves the memory when a quarter is enough, so that a trickle does not keep what a burst took.
 void SentRing::shrink() {
     if (capacity_ > kFirstBytes && used_bytes() <= capacity_ / 4) {
         memory_.give_back(capacity_ / 2);
@@ -176,7 +176,7 @@ void SentRing::forget_flow(uint32_t index) {
     }
 }
 
-// It stays in its place, but is not sent again.
+// The entry stays in its place, but is not sent again.
 void SentRing::forget(SentEntry& entry) {
     due_ -= entry.is_due ? 1U : 0U;
     entry.is_due = false;

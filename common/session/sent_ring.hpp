@@ -1,9 +1,9 @@
-// SentRing: what was sent lately, so that it can be sent again. SNAPT keeps what it has sealed,
-// octet for octet, for when the return path moves (docs/PROTOCOL.md section 5.6): what was on its
-// way to the old address is lost, and only SNAPT still has it. Packets that may have to be sent
-// again as copies are kept as well (session_kept.cpp). Memory grows with what a round trip holds,
-// up to kMaxSentRingBytes and what its budget has left; beyond that the oldest is forgotten, and
-// where there is no memory at all nothing is kept.
+// SentRing: datagrams sent recently, kept so that they can be sent again. SNAPT keeps the sealed
+// octets for when the return path moves (docs/PROTOCOL.md section 5.6): datagrams on their way to
+// the old address are lost, and only SNAPT still has them. Packets that may be sent again as copies
+// are kept in one as well (session_kept.cpp). Memory grows with what a round trip holds, up to
+// kMaxSentRingBytes and what the memory budget has left; beyond that the oldest is forgotten, and
+// without memory nothing is kept.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -25,8 +25,8 @@ inline constexpr size_t kMaxSentRingEntries = 4096;
 // Older datagrams are not sent again.
 inline constexpr base::Duration kUsefulFor = base::seconds(10);
 
-// A datagram, or a run of equal ones whose sequence numbers follow each other; or a packet that was
-// alone in its datagram.
+// A datagram, a run of equal ones with consecutive sequence numbers, or a packet that was alone in
+// its datagram.
 struct SentEntry {
     static constexpr uint32_t kNoFlow = UINT32_MAX;
 
@@ -39,15 +39,15 @@ struct SentEntry {
     uint16_t datagrams = 1;
     uint32_t flow_index = kNoFlow;  // of the packet
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    base::TrafficClass tuple_class = base::TrafficClass::LtLd;  // whose tuple it went to
+    base::TrafficClass tuple_class = base::TrafficClass::LtLd;  // class of its tuple
     bool is_due = false;                                        // to be sent again
-    uint16_t repeated = 0;     // of its datagrams, since it became due
-    PathMask repeated_on = 0;  // paths on which it was sent again, in whole or in part
-    uint8_t repeats = 0;       // how often it was sent again
-    size_t offset = 0;         // the ring's own
+    uint16_t repeated = 0;     // datagrams sent again since it became due
+    PathMask repeated_on = 0;  // paths on which any of it was sent again
+    uint8_t repeats = 0;       // how many times it was sent again
+    size_t offset = 0;         // for the ring's own use
 };
 
-// How entries that are due leave: `bytes` of them in `span`, but for `at_once` at the beginning.
+// Rate at which due entries leave: `bytes` in `span`, after `at_once` at the beginning.
 struct RepeatPace {
     base::Duration span{};
     uint64_t bytes = 0;
@@ -55,17 +55,16 @@ struct RepeatPace {
     base::TimePoint next_at{};  // when the next one may leave
 };
 
-// An announcement after which what was under way may have to be repeated, or a new address without
-// one.
+// An announcement, or a new address without one, after which datagrams under way may be lost.
 struct Announced {
     std::optional<uint8_t> former;  // the path that was active
-    bool has_moved = false;         // to another one, or to a new connection
+    bool has_moved = false;         // to another path, or to a new connection
     bool is_new_connection = false;
-    ClassMask lost_classes = kAllClasses;  // those whose tuples the node had
+    ClassMask lost_classes = kAllClasses;  // classes whose tuples the node had
 };
 
-// How often a node makes SNAPT look for what was under way, and tell of its move: kBurst times at
-// once, then once in kInterval (docs/PROTOCOL.md section 5.6).
+// Limits how often a node makes SNAPT look for datagrams under way and announce its move: kBurst
+// times at once, then once per kInterval (docs/PROTOCOL.md section 5.6).
 class RepeatLimit {
   public:
     static constexpr int64_t kBurst = 8;
@@ -87,22 +86,21 @@ class RepeatLimit {
 
 class SentRing {
   public:
-    // `budget`: null for no limit but the ring's own.
+    // `budget`: null: only the ring's own limit.
     explicit SentRing(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
-    // Copies `bytes`, which are one sendmsg long at most. Forgets what was sent before `keep_from`,
-    // unless it is due.
+    // Copies `bytes`, at most one sendmsg. Forgets entries sent before `keep_from` unless they are
+    // due.
     void push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from);
-    // Forgets the oldest one after the other while `has_arrived(const SentEntry&)`, but none that
-    // is due.
+    // Forgets the oldest entries while `has_arrived(const SentEntry&)`, except those that are due.
     template <typename HasArrived>
     void forget_oldest(const HasArrived& has_arrived) {
         while (count_ > 0 && !at(0).is_due && has_arrived(at(0))) {
             pop();
         }
     }
-    // Marks what `is_missing(SentEntry&)` names as due, and nothing else. One that was due goes on
-    // where it is, unless that sets `repeated` to 0.
+    // Marks exactly the entries for which `is_missing(SentEntry&)` is true as due. An entry that
+    // was due continues where it is unless the call sets `repeated` to 0.
     template <typename IsMissing>
     void mark_due(const IsMissing& is_missing) {
         due_ = 0;
@@ -116,20 +114,19 @@ class SentRing {
         }
     }
     bool has_due() const { return due_ > 0; }
-    // Its packets are of no use any more.
+    // The flow's packets need not be sent again.
     void forget_flow(uint32_t index);
     void keep_newest(size_t entries);
-    // The due entry that was sent first, low-delay classes before others. Only with has_due().
+    // The due entry that was sent first, low-delay classes before others. Requires has_due().
     SentEntry& next_due();
     base::ByteView bytes(const SentEntry& entry) const {
         return {bytes_.get() + entry.offset, entry.length};
     }
-    // It was sent again.
+    // The entry was sent again.
     void done(SentEntry& entry, base::TimePoint now);
-    // Gives the memory back when nothing was sent since `keep_from`, else half of it when a quarter
-    // is enough.
+    // Frees the memory when nothing was sent since `keep_from`; halves it when a quarter is enough.
     void release(base::TimePoint keep_from);
-    // Forgets everything and gives the memory back.
+    // Forgets everything and frees the memory.
     void clear();
 
     size_t entries() const { return count_; }
@@ -151,12 +148,12 @@ class SentRing {
     base::MemoryShare memory_;
     std::unique_ptr<uint8_t[]> bytes_;
     size_t capacity_ = 0;
-    size_t tail_ = 0;  // where the next one begins
+    size_t tail_ = 0;  // where the next entry begins
     std::vector<SentEntry> entries_;
     size_t first_ = 0;
     size_t count_ = 0;
     size_t due_ = 0;
-    // Where next_due() goes on, as a count of all entries that ever were; low-delay ones first.
+    // Where next_due() continues, as a count of all entries ever added; low-delay ones first.
     uint64_t popped_ = 0;
     uint64_t cursor_ = 0;
     bool is_low_delay_turn_ = true;

@@ -17,14 +17,14 @@ using packet::NodeSide;
 
 namespace {
 
-// What an unproven tuple must still be worth for acknowledgements to be sent there.
+// Bytes that an unproven tuple must still be allowed for acknowledgements to be sent there.
 constexpr uint64_t kUpkeepBytes = 1300;
 constexpr Duration kHousekeepingInterval = base::seconds(1);
-// Memory of the resequencer is given back when it was not needed for so long.
+// The resequencer's memory is freed when it was not needed for this long.
 constexpr Duration kTrimAfter = base::seconds(30);
-// A flow that its acknowledgements pace may lose so much of a round trip to the hold.
+// The hold may take this fraction of the round trip of an ACK-clocked flow.
 constexpr int64_t kClockedShare = 4;
-// Half of what a key may seal: the new epoch is there in time.
+// Half of the datagrams that a key may seal, so that the new epoch is there in time.
 constexpr uint64_t kWantRekeyDatagrams = wire::kRekeyDatagrams / 2;
 
 }  // namespace
@@ -84,14 +84,14 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
     const bool is_granted_anew = current_ && current_->number == epoch->number;
-    // What is kept names sequence numbers of the keys in use; under other ones, also of the same
-    // epoch's number, it would be taken for something else.
+    // Kept entries name sequence numbers under the current keys; under other keys, even for the
+    // same epoch number, they would mean something else.
     kept_ring_.clear();
     if (is_granted_anew && current_->sealed_datagrams > 0) {
         sent_ring_.clear();
     }
     if (!is_granted_anew) {
-        // A first epoch after a lost association has nothing to share with the one before.
+        // The first epoch after a lost association shares nothing with the one before.
         const bool is_next = current_ && current_->number + 1 == epoch->number;
         judge_losses();
         for (const EpochState* ended : {previous_.get(), is_next ? nullptr : current_.get()}) {
@@ -103,7 +103,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     reopen_flows(*current_);
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
-        keepalive_due_ = true;  // lets SNAPT hear the epoch though there may be nothing to send
+        keepalive_due_ = true;  // lets SNAPT hear the epoch even if there is nothing to send
     }
 }
 
@@ -139,7 +139,7 @@ bool Session::attach(Flow& flow) {
     }
     if (flows_[flow.index] != nullptr) {
         // SNAPT: the node gave the index to another flow; the old one stays in the table until its
-        // own timeout.
+        // own time-out.
         Flow& former = *flows_[flow.index];
         count_mode(former, -1);
         unpin(former, former.traffic_class);
@@ -264,7 +264,7 @@ size_t Session::shed(bool by_bytes) {
     return dropped;
 }
 
-// What the knobs of the class's hold depend on. Another path's would wake us when nothing goes yet.
+// The path that the hold of the class is computed for. Any other would wake us before it may send.
 std::optional<Destination> Session::next_destination(TrafficClass traffic_class,
                                                      TimePoint now) const {
     const auto& goes_to = classes_[index_of(traffic_class)].goes_to;
@@ -293,7 +293,7 @@ void Session::on_too_big(const TransmitItem& item, TimePoint now) {
 }
 
 bool Session::may_have_sent(const wire::Quote& quote) const {
-    // So far back is lately: seconds on a thin link.
+    // Numbers that count as recent: some seconds on a thin link.
     constexpr uint64_t kReach = 4096;
     constexpr unsigned kUnquotedBits = 16;  // of a long sequence number
     std::array<uint8_t, wire::kLongHeaderBytes> bytes{};
@@ -443,7 +443,7 @@ TimePoint Session::next_deadline(TimePoint now) const {
     return earliest;
 }
 
-// A number is lost when it is missing still, a second or more after a higher one came.
+// A number is lost if it is still missing a second or more after a higher one came.
 void Session::judge_losses() {
     uint64_t lost = retired_losses_;
     for (EpochState* epoch : {current_.get(), previous_.get()}) {

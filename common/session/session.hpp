@@ -1,9 +1,9 @@
 // Session: one authenticated association between a node and a SNAPT, either end. Takes inner
-// packets and received datagrams, gives sealed datagrams and restored packets. Pure: `now` comes
+// packets and received datagrams; returns sealed datagrams and restored packets. Pure: `now` comes
 // in, transmissions and the next deadline come out. After any input call poll_transmit until it
-// gives false, then next_deadline. One thread.
+// returns false, then next_deadline. One thread.
 //
-// Order of trust for received bytes: length, parse, key, authenticate, replay, then state
+// Received bytes are trusted in this order: length, parse, key, authenticate, replay, then state
 // (docs/PROTOCOL.md section 2).
 #pragma once
 
@@ -43,25 +43,25 @@ class Session : public flow::FlowOwner {
     ~Session();
 
     // --- Keys
-    // The node sends in the new epoch at once; SNAPT when it heard the node do so. The old one
-    // lives on until the new one is heard, plus T_skew.
+    // The node sends in the new epoch at once; SNAPT when it has heard the node do so. The old one
+    // stays until the new one is heard, plus T_skew.
     void install_epoch(EpochInstall keys, base::TimePoint now);
-    // SNAPT: whether an epoch of that number may come next. One that was granted and never heard is
-    // granted anew, since the node may not have got it.
+    // SNAPT: whether an epoch of that number may come next. An epoch that was granted but never
+    // heard is granted anew, since the node may not have received it.
     bool may_grant(uint32_t epoch) const;
     bool wants_rekey() const;
     std::optional<uint32_t> send_epoch() const;
 
     // --- Flows
-    // Node: gives the flow an index; false when all are taken. SNAPT: uses flow.index as the peer
-    // gave it.
+    // Node: gives the flow an index; false when none is free. SNAPT: uses flow.index as the peer
+    // set it.
     bool attach(flow::Flow& flow);
     // The flow ends: its queued packets are dropped and its index released.
     void detach(flow::Flow& flow, base::TimePoint now);
-    // The flow's class was changed (FlowTable::reclassify): moves what it has queued there, in
-    // order, and opens it there anew.
+    // The flow's class has changed (FlowTable::reclassify): moves its queued packets there, in
+    // order, and opens the flow there anew.
     void requeue(flow::Flow& flow, base::TrafficClass former);
-    // How the flow, attached or not, uses the paths from now on.
+    // Sets how the flow, attached or not, uses the paths.
     void set_mode(flow::Flow& flow, base::PathMode mode);
 
     // --- Inputs
@@ -70,11 +70,11 @@ class Session : public flow::FlowOwner {
     // The datagrams carry local_id.
     void on_datagrams(std::span<ReceivedDatagram> datagrams, base::TimePoint now);
     void on_timeout(base::TimePoint now);
-    // The kernel took `item` of `batch`: counts it.
+    // The kernel accepted `item` of `batch`: counts it.
     static void on_sent(const TransmitBatch& batch, const TransmitItem& item);
-    // The own host refused `item` as longer than its path takes.
+    // The own host refused `item` as too long for its path.
     void on_too_big(const TransmitItem& item, base::TimePoint now);
-    // The other end, over control, asks for a datagram at once.
+    // The other end asks, over control, for a datagram at once.
     void request_keepalive(base::TimePoint now);
 
     // --- Outputs
@@ -83,7 +83,7 @@ class Session : public flow::FlowOwner {
     base::TimePoint next_deadline(base::TimePoint now) const;
 
     // --- Settings and observers
-    // Node: no keepalives while there is no flow. The next packet makes a mapping at NAT anew.
+    // Node: sends no keepalives while there is no flow. The next packet creates a new NAT mapping.
     void keep_alive_for_flows_only() { keeps_idle_alive_ = false; }
     void set_class_settings(const std::array<ClassSettings, base::kTrafficClasses>& classes);
     PathSet& paths() { return paths_; }
@@ -93,29 +93,29 @@ class Session : public flow::FlowOwner {
         return classes_[base::index_of(c)].counters;
     }
     const SessionCounters& counters() const { return counters_; }
-    // Lost, or may still come; without what was sent while nothing came by its path.
+    // Datagrams that are lost or may still come, excluding those sent while their path was silent.
     uint64_t missing_datagrams() const;
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
     Unheard& unheard() { return unheard_; }
-    // SNAPT.
+    // SNAPT: the newest datagram received over UDP.
     const std::optional<Latest>& latest() const { return latest_; }
     size_t flows() const { return attached_; }
-    // Some flow of it has another mode than handover.
+    // At least one flow has a mode other than handover.
     bool uses_several_paths() const {
         return attached_ > flows_by_mode_[static_cast<size_t>(base::PathMode::Handover)];
     }
     uint64_t queued_bytes() const;
     uint32_t queued_packets() const;
-    // Drops the newer half of the class that holds the most packets, or bytes; gives how many.
+    // Drops the newer half of the class with the most packets (or bytes); returns how many.
     size_t shed(bool by_bytes);
-    // Whether packets that come with the same time from now on were spread over the time before.
+    // Whether packets reported with the same time from now on arrived over the time before.
     void set_arrivals_gathered(bool are_gathered) { are_arrivals_gathered_ = are_gathered; }
-    // For how long all that waits for company may wait yet: zero when some of it waits for
-    // something else, or need not wait. Nothing when none waits.
+    // How long all held packets may still be held: zero when some wait for something else or need
+    // not wait; nothing when none is held.
     std::optional<base::Duration> patience(base::TimePoint now) const;
-    // Whether the datagram of which an unsealed message quotes the header can have been sent lately
+    // Whether the datagram whose header an unsealed message quotes can have been sent recently
     // (docs/PROTOCOL.md section 3.6).
     bool may_have_sent(const wire::Quote& quote) const;
     flow::Flow* flow_at(uint32_t index) const {
@@ -129,28 +129,29 @@ class Session : public flow::FlowOwner {
         ClassQueue queue;
         HoldEstimator estimator;
         ClassCounters counters;
-        double compressed_ratio = 1.0;  // moving average: bytes of sections for each inner byte
-        // A packet that does not fit one datagram, encoded as a raw entry, and how far it was sent.
+        double compressed_ratio = 1.0;  // moving average: section bytes per inner byte
+        // A packet that does not fit one datagram, encoded as a raw entry, and how much of it was
+        // sent.
         std::vector<uint8_t> split_entry;
         size_t split_sent = 0;
         uint16_t split_id = 0;
-        uint16_t last_fragment_id = 0;  // that was given to a packet
+        uint16_t last_fragment_id = 0;  // the latest that was given to a packet
         uint8_t split_index = 0;
         Attribution split_attribution;
-        bool is_blocked = false;  // what is next must not be sent yet (docs/PROTOCOL.md 5.4)
-        // Where flows are spread: by which path what is next goes, as of the latest poll.
+        bool is_blocked = false;  // the next packet must not be sent yet (docs/PROTOCOL.md 5.4)
+        // Where flows are spread: the path of the next packet, as of the latest poll.
         std::optional<Destination> goes_to;
     };
-    // How the packet that is next in a class's queue travels.
+    // How the next packet of a class's queue travels.
     struct Way {
         Destination destination;
-        bool is_striped = false;  // told by ORDER
+        bool is_striped = false;  // with ORDER
         StripeRow row = StripeRow::Data;
-        PathMask paths = 0;  // striped over them
+        PathMask paths = 0;  // the paths that it is striped over
     };
     struct CopyWay {
         Destination destination;
-        bool is_doubt = false;  // else only packets of flows in mode Redundant are worth it
+        bool is_doubt = false;  // otherwise only packets of flows in mode Redundant are copied
     };
     enum class Timer : uint8_t { Housekeeping, Count };
 
@@ -365,10 +366,10 @@ class Session : public flow::FlowOwner {
         const ReceivedDatagram* datagram = nullptr;
         bool is_authentic = false;
     };
-    // What its frames say of a body as a whole.
+    // Facts about a body, from its frames.
     struct BodyFacts {
         bool has_ping = false;
-        bool is_urgent = false;     // its sender waits for the acknowledgement
+        bool is_urgent = false;     // the sender waits for the acknowledgement
         bool is_delivered = false;  // its packets came before, on another path
         std::optional<wire::Copy> copy;
         std::optional<wire::Order> order;
@@ -419,11 +420,11 @@ class Session : public flow::FlowOwner {
     EpochState* acknowledged_epoch(const Opened& opened, bool previous);
 
     // session_deliver.cpp
-    // ORDER of the datagram at hand; bit n is its n-th flow.
+    // ORDER of the current datagram; bit n is its n-th flow.
     struct Ordering {
         const wire::Order* order = nullptr;
         uint32_t met = 0;
-        uint32_t waiting = 0;  // its packets are held
+        uint32_t waiting = 0;  // flows whose packets are held
     };
     void deliver_entries(const Opened& opened, const wire::Order* order, base::TimePoint now);
     flow::Flow* deliver_entry(const Opened& opened,
@@ -457,7 +458,7 @@ class Session : public flow::FlowOwner {
     std::array<ClassState, base::kTrafficClasses> classes_;
     std::unique_ptr<EpochState> current_;
     std::unique_ptr<EpochState> previous_;
-    bool is_receiving_ = false;  // in on_datagrams(), which uses epochs: none may end
+    bool is_receiving_ = false;  // in on_datagrams(), which uses epochs: none may end meanwhile
     Reassembly reassembly_;
     std::vector<flow::Flow*> flows_;  // by index
     flow::IndexAllocator indexes_;
@@ -467,8 +468,8 @@ class Session : public flow::FlowOwner {
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
     std::optional<Latest> latest_;
-    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: by ANNOUNCE, or a new port
-    base::TimePoint packets_at_{};                       // either way
+    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: by ANNOUNCE or a new port
+    base::TimePoint packets_at_{};                       // last packets, in either direction
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
@@ -476,7 +477,7 @@ class Session : public flow::FlowOwner {
     Unheard unheard_;     // SNAPT
     RepeatPace repeat_pace_;
     RepeatLimit repeat_limit_;
-    std::optional<Announced> waiting_move_;  // for repeat_limit_
+    std::optional<Announced> waiting_move_;  // postponed by repeat_limit_
     SentRing kept_ring_;                     // packets that may have to be sent again as copies
     std::optional<uint8_t> sends_on_;        // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
@@ -485,12 +486,12 @@ class Session : public flow::FlowOwner {
     uint32_t split_outer_bytes_ = 0;   // of all pieces of packets that this datagram completed
     uint32_t pieces_outer_bytes_ = 0;  // of the pieces in this datagram
     ExpansionBudget expansion_;        // SNAPT: of what the node sends
-    size_t paid_bytes_ = 0;            // that may become of the datagram at hand without the budget
+    size_t paid_bytes_ = 0;            // inner bytes of the current datagram outside the budget
     CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;
     std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
-    // Flows in mode Flow that got that path; fades, since those that have ended are told late.
+    // Flows in mode Flow given to each path; decays, since the end of a flow is reported late.
     std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
     std::array<Striper, kStripeRows> stripers_;
     bool are_arrivals_gathered_ = false;

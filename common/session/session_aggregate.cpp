@@ -19,17 +19,17 @@ using base::TrafficClass;
 
 namespace {
 
-// Below that a zstd block cannot pay for itself.
+// A zstd block cannot pay for itself below this size.
 constexpr size_t kMinCompressBytes = 48;
 constexpr size_t kWholeHeadBytes = 5;
 constexpr size_t kMaxSectionHeadBytes = 6;
 constexpr size_t kMaxEntryBeyondPacket = kWholeHeadBytes + kMaxSectionHeadBytes;
 constexpr double kRatioGain = 1.0 / 16;
 constexpr size_t kMinPieceBytes = 64;
-// What an ORDER of some flows takes.
+// Room for the ORDER of a few flows.
 constexpr size_t kOrderAllowance = 16;
 
-// Makes the packet what a WHOLE entry carries: complete checksum, node's address unspecified.
+// Prepares the packet for a WHOLE entry: complete checksum, node's address unspecified.
 void make_whole(packet::Packet& packet, packet::NodeSide side) {
     if (packet.offload.partial_checksum) {
         packet::complete_checksum(packet.bytes(), packet.offload);
@@ -83,7 +83,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (!encode_what_fits(*draft, state, way, count, body)) {
         if (count == 0) {
             encoder.abort_datagram();
-            return false;  // a path too narrow even for the frames
+            return false;  // the path is too narrow even for the frames
         }
         keep_if_wanted(*draft, draft->space->next, scratch_.packets[0], way, now);
         start_split(*draft, state, scratch_.packets[0], body);
@@ -117,8 +117,8 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     return true;
 }
 
-// Of the packets at hand as many as fit; the others go back. False: not even one does, and the
-// datagram has no section.
+// Encodes as many of the pending packets as fit; the others go back. False: not even one fits, and
+// the datagram has no section.
 bool Session::encode_what_fits(
     Draft& draft, ClassState& state, const Way& way, size_t& count, ByteWriter& body) {
     elision::Encoder& encoder = draft.epoch->encoder;
@@ -140,7 +140,7 @@ bool Session::encode_what_fits(
     return true;
 }
 
-// The next piece of the packet that is being split, in a datagram that is begun already.
+// Sends the next piece of the packet being split, in a datagram that was begun already.
 void Session::send_split(Draft& draft,
                          ClassState& state,
                          const std::optional<CopyWay>& copy,
@@ -163,7 +163,7 @@ void Session::send_split(Draft& draft,
     }
 }
 
-// ORDER of the first `count` packets at hand, numbered as their flows go on.
+// Writes ORDER for the first `count` pending packets, with the next numbers of their flows.
 void Session::write_order(const Way& way, size_t count, ByteWriter& body) {
     wire::Order& order = scratch_.order;
     order.count = 0;
@@ -182,7 +182,7 @@ void Session::write_order(const Way& way, size_t count, ByteWriter& body) {
     }
 }
 
-// The datagram that was told by ORDER has left.
+// The datagram with that ORDER has left.
 void Session::number_flows(const Way& way, size_t outer_bytes) {
     if (!way.is_striped) {
         return;
@@ -196,7 +196,7 @@ void Session::number_flows(const Way& way, size_t outer_bytes) {
                                                     weights_of(paths_, way.paths), outer_bytes);
 }
 
-// Takes packets from the queue while they are predicted to fit; gives how many.
+// Takes packets from the queue while they are predicted to fit; returns how many.
 size_t
 Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t used, TimePoint now) {
     size_t count = 0;
@@ -222,8 +222,8 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
             }
             continue;
         }
-        // Without looking into it: a packet is about as long as its entry, or shorter when its
-        // class compresses.
+        // Predicted without looking at the packet: its entry is about as long as the packet, or
+        // shorter when the class compresses.
         const double likely = static_cast<double>(next->length) * state.compressed_ratio;
         if (count > 0 && (predicted + likely > static_cast<double>(draft.body_limit) ||
                           expands_too_far(draft, inner + next->length,
@@ -253,8 +253,8 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
     return count;
 }
 
-// Sections are delivered one after the other: the packets of one flow stay in one, so that they
-// keep their order.
+// Sections are delivered one after the other, so packets of one flow stay in one section to keep
+// their order.
 void Session::keep_flow_together(size_t newest) {
     PendingPacket& packet = scratch_.packets[newest];
     for (size_t i = 0; i < newest; ++i) {
@@ -293,7 +293,7 @@ bool Session::prepare(PendingPacket& pending, const ClassState& state, size_t& g
         content.size() < kMinCompressBytes || compress::is_incompressible(content)) {
         return true;
     }
-    // Readable traffic has no secrets between remote addresses to keep.
+    // Readable traffic needs no separation by remote address.
     const base::IpAddress& remote =
         settings_.is_readable ? base::IpAddress::any(base::IpVersion::V4) : flow.tuple.remote;
     for (size_t i = 0; i < groups; ++i) {
@@ -362,7 +362,7 @@ bool Session::encode_group(
     return body.ok();
 }
 
-// The entries of one group, in order, to the end of its section.
+// Encodes the entries of one group, in order, to the end of its section.
 bool Session::encode_entries(Draft& draft, size_t count, uint8_t group, ByteWriter& writer) {
     elision::Encoder& encoder = draft.epoch->encoder;
     size_t last = count;
@@ -395,9 +395,8 @@ bool Session::encode_entries(Draft& draft, size_t count, uint8_t group, ByteWrit
     return writer.ok();
 }
 
-// The packet does not fit a datagram: it becomes one raw entry that goes out in pieces. The flow's
-// context, if the other end does not have it yet, stands in a section of its own before the first
-// piece.
+// The packet does not fit a datagram: it becomes one raw entry that is sent in pieces. If the other
+// end lacks the flow's context, that precedes the first piece in its own section.
 void Session::start_split(Draft& draft,
                           ClassState& state,
                           PendingPacket& pending,
@@ -433,14 +432,14 @@ uint16_t Session::next_fragment_id(ClassState& state) {
     return state.last_fragment_id;
 }
 
-// None when the path is too narrow.
+// Nothing when the path is too narrow.
 std::optional<wire::Fragment> Session::write_split_piece(ClassState& state,
                                                          Draft& draft,
                                                          ByteWriter& body,
                                                          TransmitBatch& batch) {
     const size_t left = state.split_entry.size() - state.split_sent;
     if (body.room() < wire::Fragment::kHeadBytes + kMinPieceBytes) {
-        drops_.add(base::DropReason::TooLong);  // a path this narrow carries no packets
+        drops_.add(base::DropReason::TooLong);  // so narrow a path carries no packets
         return std::nullopt;
     }
     wire::Fragment fragment;
@@ -471,7 +470,7 @@ std::optional<wire::Fragment> Session::write_split_piece(ClassState& state,
     return fragment;
 }
 
-// One attribution for each flow in the datagram.
+// Adds one attribution for each flow in the datagram.
 void Session::account(ClassState& state, size_t count, TransmitBatch& batch, TimePoint now) {
     for (size_t i = 0; i < count; ++i) {
         const PendingPacket& pending = scratch_.packets[i];

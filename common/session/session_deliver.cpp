@@ -1,5 +1,4 @@
-// What a session does with the packets of a received datagram: restored, put in order, given to the
-// daemon, counted.
+// Packets of a received datagram: restored, put in order, delivered to the daemon, counted.
 #include "common/flow/counter_values.hpp"
 #include "common/packet/rewrite.hpp"
 #include "common/session/session.hpp"
@@ -31,9 +30,9 @@ size_t inner_bytes(const elision::DecodedEntry& entry) {
 
 }  // namespace
 
-// Charges the packets of the datagram to the session's expansion budget. As many bytes as came are
-// free, and plaintext of compressed sections is paid already. False: the budget is used up, and the
-// body is void, so that its sender and the resequencer know that nothing of it was delivered.
+// Charges the packets of the datagram to the session's expansion budget. As many bytes as were
+// received are free, and compressed sections are already paid for. False: the budget is used up.
+// The body is then void, so that the sender and the resequencer know that nothing was delivered.
 bool Session::pays_for_packets(const Opened& opened, TimePoint now) {
     if (settings_.role != Role::Snapt) {
         return true;
@@ -70,8 +69,8 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
                        counters_.overhead[base::index_of(opened.header.traffic_class)].received);
 }
 
-// The flow's packets in this datagram stand at one place, which is told to the resequencer when the
-// flow is known: a late datagram may be of the one that had the index before.
+// A flow's packets in this datagram share one place. The resequencer gets it once the flow is
+// known: a late datagram may belong to the flow that had the index before.
 bool Session::is_held(const Opened& opened,
                       const elision::DecodedEntry& entry,
                       Flow& flow,
@@ -106,7 +105,7 @@ void Session::deliver_held(uint32_t index, TimePoint now) {
     }
 }
 
-// True when there was something.
+// True when there was something to deliver.
 bool Session::deliver_due(TimePoint now) {
     bool is_any = false;
     while (Resequencer::Held* held = resequencer_.take_due(now)) {
@@ -117,8 +116,7 @@ bool Session::deliver_due(TimePoint now) {
     return is_any;
 }
 
-// A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
-// now.
+// Delivery may have ended a flow, and detach() removed it. Counters are looked up only now.
 void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead) {
     auto& shares = scratch_.shares;
     shares.clear();
@@ -143,8 +141,8 @@ void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead)
     flow::attribute(shares, own + split_outer_bytes_, direction);
 }
 
-// How the way was that `packets` packets of the flow took: SNAPT's, which records it. A flow counts
-// the moves of its session from its first packet on.
+// Records the path that `packets` packets of the flow took; at SNAPT only, which keeps the records.
+// Moves of the session count for a flow from its first packet on.
 void Session::count_way(Flow& flow, uint8_t path, uint32_t packets) const {
     if (settings_.role != Role::Snapt || packets == 0) {
         return;
@@ -195,7 +193,7 @@ Flow* Session::deliver_entry(const Opened& opened,
     return flow;
 }
 
-// Puts the node's address into `fields`. Null: it is refused.
+// Writes the node's address to `fields`. Null: the entry is refused.
 Flow* Session::flow_of_entry(const Opened& opened,
                              const elision::DecodedEntry& entry,
                              packet::HeaderFields& fields,
@@ -220,11 +218,11 @@ Flow* Session::flow_of_entry(const Opened& opened,
     Flow* flow = flow_at(entry.index);
     const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
     if (entry.kind == elision::EntryKind::Elided) {
-        // A late packet of the flow that had this index before is not the new one's.
+        // A late packet of the flow that had this index before does not belong to the new one.
         const bool is_free = flow == nullptr;
         flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
-        // It ended here first, or there was no room for it when it was opened; what came back or
-        // came whole since has made it known by its tuple at best.
+        // The flow ended here first, or its OPEN was refused for lack of room; packets back or
+        // whole ones may have made it known by its tuple since.
         if (is_free && (flow == nullptr || flow->owner != this)) {
             flow = host_.on_flow_opened(*this, opening, now);
         }
@@ -238,8 +236,8 @@ Flow* Session::flow_of_entry(const Opened& opened,
     return flow;
 }
 
-// The packets of an original came before, as a copy, which tells of no flow that it carries whole:
-// who is not told here would not hear of the flow again.
+// The original's packets came before, as a copy, which opens no flow that it carries whole: without
+// this, such a flow would not be opened at all.
 void Session::open_flows(const Opened& opened, TimePoint now) {
     for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
         if (entry.kind == elision::EntryKind::Opened || entry.kind == elision::EntryKind::Context) {

@@ -1,4 +1,4 @@
-// What a session does with the frames of a received datagram, of a body that was good as a whole.
+// Frames of a received datagram whose body was valid as a whole.
 #include "common/session/session.hpp"
 
 namespace continuo::session {
@@ -7,13 +7,13 @@ using base::DropReason;
 using base::TimePoint;
 using flow::Flow;
 
-// `may_repeat`: it ends a silence in which datagrams may have been lost.
+// `may_repeat`: the datagram ends a silence in which datagrams may have been lost.
 void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
     const wire::Space space = opened.header.space();
     const bool is_announcement = scratch_.has_frame<wire::Announce>();
     const bool is_long_announcement =
         is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
-    // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
+    // A padded CHALLENGE alone is an MTU probe: its answer is short, and nothing has moved.
     const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
     ClassMask remapped = 0;
@@ -57,7 +57,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             }
         } else if (std::holds_alternative<wire::Close>(item)) {
             host_.on_peer_closed(*this, now);
-            return;  // nothing that follows is of a session that goes on
+            return;  // the frames that follow belong to a session that has ended
         }
     }
     if (has_ack) {
@@ -65,18 +65,18 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     }
     const bool is_announced = is_repeating || has_moved;
     if (is_announced || remapped != 0) {
-        // Acknowledgements of the same datagram are in.
+        // The acknowledgements of the same datagram have been read.
         follow_move({former, has_moved, has_moved && former == paths_.active(),
                      is_announced ? kAllClasses : remapped},
                     now);
     }
 }
 
-// SNAPT sees another class of the path at another address. A NAT that lost that mapping may have
-// lost the one of LtLd as well, where nothing may leave for long while other classes are heard.
+// SNAPT sees another class of the path at a new address. A NAT that lost that mapping may also have
+// lost LtLd's, which may send nothing for long while other classes are heard.
 void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
     if (challenged.traffic_class == base::TrafficClass::LtLd) {
-        return;  // the RESPONSE does it
+        return;  // its RESPONSE does that
     }
     if (paths_.active() == challenged.path) {
         keepalive_due_ = true;
@@ -92,7 +92,7 @@ EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
     return opened.epoch == current_.get() ? previous_.get() : nullptr;
 }
 
-// A number that was not known to have arrived: what is sent on that path gets through.
+// The number was not known to have arrived: datagrams on that path get through.
 void Session::take_highest(const Opened& opened,
                            const wire::Space& space,
                            SendSpace& sent,
@@ -119,7 +119,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
     }
     SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(ack.space))];
     if (ack.highest >= sent.next) {
-        drops_.add(DropReason::BadBody);  // acknowledges what was never sent
+        drops_.add(DropReason::BadBody);  // acknowledges numbers that were never sent
         return;
     }
     take_highest(opened, ack.space, sent, ack.highest, now);
@@ -139,7 +139,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
     paths_.on_ack_count(epoch->number, ack);
 }
 
-// Takes numbers that no ACK has named before. References may rely on applied ones only.
+// Takes numbers that no ACK has named before. References may rely only on applied ones.
 void Session::on_ack_range(const Opened& opened,
                            EpochState& epoch,
                            const wire::Ack& ack,

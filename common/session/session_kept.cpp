@@ -1,6 +1,6 @@
-// Packets that are kept, to be sent again as copies (docs/PROTOCOL.md section 5.6). Else a transfer
-// goes on only when its own TCP tries again, after a time that has doubled with each try. Kept is
-// what was alone in its datagram, as most of a transfer is, or too long for one:
+// Packets that are kept, to be sent again as copies (docs/PROTOCOL.md section 5.6). Otherwise a
+// transfer goes on only at its TCP's next retransmission, whose time-out doubles with each try.
+// Kept are packets that were alone in their datagram, as in most transfers, or too long for one:
 //
 //   what a node sent into the silence of a path   sent again by the path that takes over
 //   what has nothing of its flow around it        the same (node; SNAPT repeats as it sealed),
@@ -25,16 +25,16 @@ using base::TrafficClass;
 
 namespace {
 
-// A path is silent when it owes an answer for two round trips and this, and for so long
-// that an acknowledgement should have come.
+// A path is silent when it has owed an answer for two round trips and kSilence, so that an
+// acknowledgement should have come.
 constexpr Duration kSilence = base::milliseconds(50);
 constexpr Duration kLeastPatience = base::milliseconds(100);
-// However often it changes its path.
+// Limit of repeats of a packet, however often its path changes.
 constexpr uint8_t kMostRepeats = 16;
 
 }  // namespace
 
-// What leaves there now is kept, since it leaves into a silence.
+// Whether datagrams sent there now meet a silent path, so that their packets are kept.
 bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
     const Duration patience =
@@ -47,7 +47,7 @@ bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint no
     return paths_.active() == way.destination.path || paths_.has_timed_out(way.destination.path);
 }
 
-// When it is lost no later packet of its flow tells, but only its sender's timer.
+// No later packet of the flow would reveal its loss, only its sender's timer.
 bool Session::is_alone(const flow::Flow& flow, const Way& way) const {
     return !way.is_striped && !base::is_low_delay(flow.traffic_class) && flow.queue.packets == 0 &&
            flow.paths.gap >= paths_.path(way.destination.path).smoothed_rtt();
@@ -86,7 +86,7 @@ void Session::keep_if_wanted(const Draft& draft,
     keep(draft, sequence, flow, copy, now);
 }
 
-// What was kept of those paths since then, beside what is due already.
+// Marks packets kept from those paths since `since` as due, beside those that are due already.
 void Session::mark_left(PathMask paths, TimePoint since, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
         const bool is_left = (paths & mask_of(wire::space_from_number(entry.space).path)) != 0;
@@ -96,8 +96,8 @@ void Session::mark_left(PathMask paths, TimePoint since, TimePoint now) {
     });
 }
 
-// The active path is another one: what was sent into the silence of the former, and of an earlier
-// one if that took over in vain.
+// The active path has changed: marks the packets sent into the silence of the former one, and of an
+// earlier one if the former took over in vain.
 void Session::on_active_changed(TimePoint now) {
     sends_on_ = paths_.active();
     sends_on_since_ = now;
@@ -109,14 +109,14 @@ void Session::on_active_changed(TimePoint now) {
     }
 }
 
-// Flows that had another path go by others as soon as that is doubtful.
+// Flows on another path change over as soon as that path is doubtful.
 void Session::on_doubt(uint8_t path, TimePoint now) {
     if (paths_.active() != path && paths_.path(path).state == PathState::Doubtful) {
         mark_left(mask_of(path), sends_on_since_, now);
     }
 }
 
-// It is too long for the path that it would be repeated on.
+// The datagram is too long for the path on which it would be repeated.
 void Session::mark_too_long(const SentEntry& sealed) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
         return entry.is_due ||
@@ -125,7 +125,7 @@ void Session::mark_too_long(const SentEntry& sealed) {
     });
 }
 
-// By the path that it took, only what cannot arrive any more.
+// On the path that it took, only packets that cannot arrive any more are repeated.
 bool Session::may_send_kept(const SentEntry& entry, const Destination& destination) const {
     return destination.path != wire::space_from_number(entry.space).path ||
            entry.length > destination.mtu ||
@@ -140,7 +140,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
         SentEntry& entry = kept_ring_.next_due();
         const EpochState* const epoch = sending();
         const flow::Flow* const flow = flow_at(entry.flow_index);
-        // Of a flow that changed its class a copy would tell the former one.
+        // A copy would carry the former class of a flow whose class has changed.
         const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
                                flow != nullptr && flow->traffic_class == entry.traffic_class &&
                                now - entry.sent_at < kUsefulFor &&
@@ -164,8 +164,8 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     return false;
 }
 
-// A copy of the datagram that the entry was in. False when it does not fit: the frame takes 4 to 6
-// bytes more than the original had, and a flow that has to be opened again 30.
+// Sends a copy of the entry's datagram. False when it does not fit: the frame adds 4 to 6 bytes,
+// and a flow that must be opened again 30.
 bool Session::send_kept_whole(const SentEntry& entry,
                               const Destination& destination,
                               TransmitBatch& batch,
@@ -197,8 +197,8 @@ bool Session::send_kept_whole(const SentEntry& entry,
     return true;
 }
 
-// The packet in pieces. COPY stands with the last one, so that the identity is judged when that
-// comes: the others make nothing without it.
+// Sends the packet in pieces. COPY is in the last piece, so that the number is checked when that
+// arrives: the others have no effect without it.
 bool Session::send_kept_pieces(const SentEntry& entry,
                                const flow::Flow& flow,
                                const Destination& destination,
@@ -229,7 +229,7 @@ bool Session::send_kept_pieces(const SentEntry& entry,
     return false;
 }
 
-// Takes as much of `left` as fits behind `piece`; true if that was all. None: nothing fits.
+// Takes as much of `left` as fits behind `piece`; true if that was all. Nothing: nothing fits.
 std::optional<bool> Session::send_kept_piece(const SentEntry& entry,
                                              const Destination& destination,
                                              wire::Fragment piece,

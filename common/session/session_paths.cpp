@@ -1,4 +1,4 @@
-// Which of its paths a session sends a packet by, and copies of it (docs/PROTOCOL.md section 5.9).
+// Choice of the path for each packet, and for copies of it (docs/PROTOCOL.md section 5.9).
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -18,26 +18,26 @@ using flow::FlowPaths;
 
 namespace {
 
-// Of COPY: type, space, varint of 28 bits.
+// Longest COPY frame: type, space, varint of 28 bits.
 constexpr uint32_t kMaxCopyFrameBytes = 6;
-// A path that has less room for a body takes no copies.
+// A path with less room for a body carries no copies.
 constexpr uint32_t kMinCopyBodyBytes = 200;
-// Classes that do not wait for order are not striped over paths that differ more.
+// Classes without resequencing are not striped over paths whose delays differ by more.
 constexpr Duration kUnorderedDifference = base::milliseconds(100);
-// Flows that may be passed by in the search for one that goes along.
+// Flows passed over in the search for one that can share the datagram.
 constexpr size_t kMaxPasses = 4;
-// Where many flows wait for the full socket of one path, before nothing is sent by another.
+// Flows passed over when they wait for the full socket of one path, before nothing is sent.
 constexpr size_t kMaxPassesToSend = 64;
-// Paths in reserve are heard so often, before their mappings end.
+// Interval at which reserve paths are refreshed, so that their mappings do not expire.
 constexpr Duration kKeepReady = base::seconds(15);
-// As long after the last packet: an idle node asks nothing.
+// For this long after the last packet; an idle node asks nothing.
 constexpr Duration kReadyFor = base::seconds(60);
-// Of the flows that a path was given, counted after another second.
+// Share of the count of flows per path that remains after each second.
 constexpr double kKeptCount = 0.8;
-// Round trips that differ less are alike for a flow of a low-delay class.
+// A low-delay flow treats round trips that differ by less as equal.
 constexpr Duration kAlikeRtt = base::milliseconds(5);
 
-// A TCP segment without payload; of one that cannot be told, false.
+// A TCP segment without payload; false if that cannot be determined.
 bool is_pure_ack(const packet::Packet& packet) {
     constexpr size_t kIpv6Header = 40;
     constexpr uint8_t kTcp = 6;
@@ -53,7 +53,7 @@ bool is_pure_ack(const packet::Packet& packet) {
     return ip + (bytes[ip + 12] >> 4U) * size_t{4} == bytes.size();
 }
 
-// The row that the packet is striped in; none: it takes the active path.
+// The row that the packet is striped in; nothing: it takes the active path.
 std::optional<StripeRow> row_of(const packet::Packet& packet, Striping striping) {
     if (striping == Striping::Packet) {
         return StripeRow::Data;
@@ -100,8 +100,8 @@ PathMask Session::spread(TrafficClass traffic_class, TimePoint now) {
     return paths_.spread(wait == Duration{} ? kUnorderedDifference : wait, now);
 }
 
-// A flow stays where it is while that path delivers. A new one goes where fewest are for the rate
-// of the path; one of a low-delay class rather where the round trip is known and shortest.
+// A flow stays on its path while that delivers. A new flow goes to the path with the fewest flows
+// for its rate; a low-delay one prefers a path whose round trip is known and shortest.
 uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
     if (flow.paths.pinned != FlowPaths::kNone && (paths & mask_of(flow.paths.pinned)) != 0) {
         return flow.paths.pinned;
@@ -134,9 +134,9 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
     return best;
 }
 
-// Of a striped row: the path on which the next datagram is there first; while too little is known,
-// each has its share. What is under way on a path that has been silent for the bound of the class
-// is not waited for any more. False: none takes it.
+// For a striped row: the path on which the next datagram arrives first; while too little is known,
+// each path has its share. Datagrams under way on a path that was silent for the bound of the class
+// are no longer waited for. False: no path takes it.
 bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
     auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
     if (!std::has_single_bit(way.paths)) {
@@ -147,7 +147,7 @@ bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
         if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
             path = *soonest;
             striper.begin_anew();
-            // Nothing comes by the others: a loss is known by what follows on those that carry.
+            // No new datagrams use the other paths: those on the carrying paths reveal a loss.
             way.paths = paths_.carrying(way.paths, now) | mask_of(path);
         } else {
             path = striper.next(paths_.with_room(usable, traffic_class));
@@ -202,7 +202,7 @@ Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) 
     return destination ? std::optional(Way{*destination}) : std::nullopt;
 }
 
-// One flow that has to wait for its path does not keep those of others waiting.
+// A flow that waits for its path does not hold up the others.
 std::optional<Session::Way>
 Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     for (size_t passes = 0;; ++passes) {
@@ -217,7 +217,7 @@ Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint n
     }
 }
 
-// Whether what is next in the queue can be in a datagram that takes that way; looks past some flows
+// Whether the next packet in the queue can share a datagram on that path; passes over some flows
 // that cannot.
 bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
     for (size_t passes = 0;; ++passes) {
@@ -254,7 +254,7 @@ Session::copy_way(TrafficClass traffic_class, const Way& way, TimePoint now) con
     return to ? std::optional(CopyWay{*to, false}) : std::nullopt;
 }
 
-// The copy is not longer than its path takes.
+// Limits the draft so that its copy fits the copy's path.
 void Session::leave_room(Draft& draft, const std::optional<CopyWay>& copy) const {
     if (!copy) {
         return;
@@ -272,7 +272,7 @@ void Session::leave_room(Draft& draft, const std::optional<CopyWay>& copy) const
     }
 }
 
-// `bytes`: of the original, about.
+// `bytes`: approximate size of the original.
 bool Session::may_copy(const CopyWay& copy, size_t count, size_t bytes, TimePoint now) {
     bool is_redundant = false;
     for (size_t i = 0; i < count; ++i) {
@@ -292,7 +292,7 @@ bool Session::may_copy(const CopyWay& copy, size_t count, size_t bytes, TimePoin
     return true;
 }
 
-// The packets of the datagram that was sealed last, anew, for another path.
+// Encodes the packets of the datagram sealed last anew, for another path.
 void Session::send_copy(const wire::Copy& original,
                         ClassState& state,
                         size_t count,
@@ -312,7 +312,7 @@ void Session::send_copy(const wire::Copy& original,
         scratch_.order.serialize(body);
     }
     for (size_t i = 0; i < count; ++i) {
-        scratch_.packets[i].is_announced = false;  // only what sets tells of a flow for good
+        scratch_.packets[i].is_announced = false;  // only sets announce a flow for good
     }
     if (!encode(*draft, state, count, body)) {
         encoder.abort_datagram();

@@ -1,5 +1,5 @@
 // Striper: which path the next datagram of a striped row takes, in proportion to the weights of the
-// paths. Pure; one for each row.
+// paths. Pure; one per row.
 #pragma once
 
 #include "common/session/path_set.hpp"
@@ -14,12 +14,12 @@ namespace continuo::session {
 enum class StripeRow : uint8_t { Data, Acks };
 inline constexpr size_t kStripeRows = 2;
 
-// What a path that is not full may take beyond what it is known to deliver.
+// Factor over its known delivery rate that a path which is not full may get.
 inline constexpr double kUntriedShare = 1.25;
 
-// Of each path, for what is shared out: the delivery rate that the peer reports. A path that was
-// never sent as much as it takes could not show what it can do: it is taken for as fast as the
-// fastest that has shown it; all are alike where none has.
+// Weights for sharing out: the delivery rate that the peer reports for each path. A path that was
+// never full has not shown its rate: it counts as fast as the fastest path that has; all are equal
+// where none has.
 using PathWeights = std::array<double, wire::kMaxPaths>;
 inline PathWeights weights_of(const PathSet& paths, PathMask mask) {
     PathWeights weights{};
@@ -44,7 +44,7 @@ inline PathWeights weights_of(const PathSet& paths, PathMask mask) {
 
 class Striper {
   public:
-    // Of the paths in `mask`, which is not 0, the one that is furthest behind its share.
+    // The path of `mask`, which must not be 0, that is furthest behind its share.
     uint8_t next(PathMask mask) {
         join(mask);
         auto best = static_cast<uint8_t>(std::countr_zero(mask));
@@ -55,7 +55,7 @@ class Striper {
         }
         return best;
     }
-    // Others choose: shares begin anew with the next one.
+    // Another rule chooses the path meanwhile: shares start anew at the next call of next().
     void begin_anew() { mask_ = 0; }
     void on_sent(uint8_t index, PathMask mask, const PathWeights& weights, size_t bytes) {
         double sum = 0;
@@ -68,7 +68,7 @@ class Striper {
     }
 
   private:
-    // A path that comes in begins where the others stand, and does not make up for what it missed.
+    // A path that joins starts level with the others; it does not make up for its absence.
     void join(PathMask mask) {
         const auto joining = static_cast<PathMask>(mask & ~mask_);
         const auto staying = static_cast<PathMask>(mask & mask_);

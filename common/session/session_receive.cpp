@@ -1,5 +1,5 @@
-// What a session does with received datagrams, in the order of trust: open, check, decode, then
-// apply (session_frames.cpp) and deliver (session_deliver.cpp).
+// Received datagrams, in the order of trust: open, check, decode, then apply (session_frames.cpp)
+// and deliver (session_deliver.cpp).
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using crypto::ReplayVerdict;
 
 namespace {
 
-// No path over UDP takes it, so that no peer that keeps to the rules has sent it.
+// No path over UDP carries it, so no conforming peer has sent it.
 bool is_too_long(const ReceivedDatagram& datagram) {
     return datagram.arrived_on != wire::kTcpPath &&
            outer_bytes(0, datagram.from.address, datagram.bytes.size()) > path::MtuSearch::kLargest;
@@ -44,8 +44,8 @@ void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now)
             continue;
         }
         batch[0].epoch->opener->open(std::span(scratch_.units).first(count));
-        // All verdicts first: the host may make a session send by what it is told of a datagram,
-        // and that seals in the same units.
+        // All verdicts come first: the host may make a session send while it handles a datagram,
+        // and sealing uses the same units.
         for (size_t i = 0; i < count; ++i) {
             batch[i].is_authentic = scratch_.units[i].authentic;
         }
@@ -60,7 +60,7 @@ void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now)
     is_receiving_ = false;
 }
 
-// Takes datagrams of one epoch from the front, at most a batch, ready to be opened; gives their
+// Takes datagrams of one epoch from the front, at most a batch, ready to be opened; returns their
 // number.
 size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
                              std::span<Opened> batch,
@@ -85,7 +85,7 @@ size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
             continue;
         }
         if (epoch != nullptr && own != epoch) {
-            break;  // the other epoch makes a batch of its own
+            break;  // another epoch makes its own batch
         }
         epoch = own;
         if (reader.remaining() < epoch->opener->tag_bytes()) {
@@ -107,7 +107,7 @@ size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
     return count;
 }
 
-// Another than that of its header for what SNAPT sent again.
+// Differs from the path in the header for datagrams that SNAPT sent again.
 uint8_t Session::arrival_path(const Opened& opened) {
     return opened.datagram->arrived_on.value_or(opened.header.path);
 }
@@ -122,7 +122,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     const uint16_t space = opened.header.space_number();
     crypto::ReplayWindow& window = epoch.windows[space_slot(space)];
-    // What is left of the epoch before comes late, and moves nothing.
+    // Datagrams of the previous epoch come late and move nothing.
     const bool is_highest = opened.sequence >= window.next() &&
                             (&epoch == current_.get() || !current_ || !current_->is_heard);
     note_gap(opened, window.next(), now);
@@ -139,7 +139,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     BodyFacts facts;
     split_outer_bytes_ = 0;
     pieces_outer_bytes_ = 0;
-    paid_bytes_ = outer;  // what comes as it is becomes no more
+    paid_bytes_ = outer;  // bytes carried as they are need no budget
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
@@ -153,7 +153,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (!epoch.is_heard) {
         on_epoch_heard(epoch, now);
     }
-    // What SNAPT sent again tells of the path it took.
+    // Repeated datagrams of SNAPT count for the path they took.
     wire::Space arrival = opened.header.space();
     arrival.path = arrival_path(opened);
     const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
@@ -183,8 +183,8 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
 }
 
-// A path that is heard again shows as missing all that was sent into its silence. That is no loss
-// of a path that delivers.
+// When a silent path is heard again, everything sent into its silence appears missing. That is not
+// a loss of a path that delivers.
 void Session::note_gap(const Opened& opened, uint64_t next, TimePoint now) {
     constexpr base::Duration kLongSilence = base::seconds(1);
     const auto& ledger = opened.epoch->ledgers[opened.header.path];
@@ -197,7 +197,7 @@ void Session::note_gap(const Opened& opened, uint64_t next, TimePoint now) {
     }
 }
 
-// The datagram is authenticated and will be acknowledged. One with a void body counts as one with
+// The datagram is authenticated and will be acknowledged. One with a void body counts as carrying
 // packets: its sender waits for an answer as well.
 void Session::acknowledge(const Opened& opened,
                           const BodyFacts& facts,
@@ -220,7 +220,7 @@ void Session::acknowledge(const Opened& opened,
     ledger.on_datagram(arrival, now);
 }
 
-// A good datagram came on that path. True when it ends a doubt.
+// A valid datagram came on that path. True when it ends a doubt.
 bool Session::note_arrival(const Opened& opened,
                            const wire::Space& arrival,
                            bool is_highest,
@@ -232,9 +232,9 @@ bool Session::note_arrival(const Opened& opened,
         if (quote && datagram.arrived_on != wire::kTcpPath) {
             latest_ = Latest{*quote, datagram.from, datagram.to};
         }
-        // Repeated datagrams were first sent long before those that arrive meanwhile. So
-        // acknowledgements that come now let none die, nor for T_skew after: the last repeat may
-        // be that late.
+        // Repeated datagrams were first sent long before those that arrive meanwhile.
+        // Acknowledgements that come now must therefore not declare them lost, nor for T_skew
+        // after: the last repeat may be that late.
         if (sent_ring_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
             for (EpochState* any : {current_.get(), previous_.get()}) {
                 if (any != nullptr) {
@@ -264,12 +264,12 @@ void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
     }
 }
 
-// Parses the whole body and decodes its sections against the state before it. Changes nothing but
-// the decoder's draft.
+// Parses the whole body and decodes its sections against the state before it. Changes only the
+// decoder's draft.
 bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     scratch_.frames.clear();
-    // Nothing may be taken over from a body that turns out to be malformed further on.
+    // Nothing may be applied from a body that turns out to be malformed further on.
     if (!wire::is_single_section(opened.body) && !wire::check_body(opened.body)) {
         drops_.add(DropReason::BadBody);
         return false;
@@ -306,13 +306,13 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
         return false;
     }
     if (facts.copy && epoch.decoder.has_set()) {
-        drops_.add(DropReason::BadBody);  // a copy sets nothing
+        drops_.add(DropReason::BadBody);  // a copy must not set contexts
         return false;
     }
     return facts.is_delivered || pays_for_packets(opened, now);
 }
 
-// False: the body is void.
+// Returns false if the body is void.
 bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts) {
     if (const auto* copy = std::get_if<wire::Copy>(&item)) {
         facts.copy = *copy;
@@ -334,7 +334,7 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
     return true;
 }
 
-// A copy is of the same class and lane. It takes another path than what it copies, or comes later.
+// A copy has the class and lane of its original. It takes another path, or comes later.
 bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
     return copy.space.lane == opened.header.lane &&
            copy.space.traffic_class == opened.header.traffic_class &&
@@ -342,11 +342,11 @@ bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
 }
 
 // Whether the packets of this aggregate came before, as the original or as a copy. A void original
-// brought none; below its window nothing is known, and what came counts as delivered.
+// brought none; below its window nothing is known, so it counts as delivered.
 bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy) {
     const EpochState& epoch = *opened.epoch;
     if (!copy) {
-        // The replay window has taken the number in already: only a copy can have been earlier.
+        // The replay window already holds the number: only a copy can have come earlier.
         const crypto::ReplayWindow& copied = epoch.copied[space_slot(opened.header.space_number())];
         return copied.next() > 0 && opened.sequence < copied.next() && copied.has(opened.sequence);
     }
@@ -358,8 +358,8 @@ bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>
            epoch.copied[slot].has(copy->sequence);
 }
 
-// Pieces are taken over only when the whole body was good. A completed entry is copied: several may
-// be in one body. Pieces and sections share the outer bytes of their datagram by length.
+// Pieces are applied only when the whole body is valid. A completed entry is copied: one body may
+// complete several. Pieces and sections share the datagram's outer bytes by length.
 bool Session::decode_fragments(const Opened& opened,
                                size_t section_bytes,
                                size_t& arena_used,
@@ -381,7 +381,7 @@ bool Session::decode_fragments(const Opened& opened,
         const uint32_t share = until - pieces_outer_bytes_;
         pieces_outer_bytes_ = until;
         const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, share, now);
-        paid_bytes_ -= fragment->piece.size();  // they pay for the packet when it is whole
+        paid_bytes_ -= fragment->piece.size();  // they pay for the packet when it is complete
         if (!whole) {
             continue;
         }
@@ -402,9 +402,9 @@ bool Session::decode_fragments(const Opened& opened,
     return true;
 }
 
-// Inflates a compressed section behind what the arena holds already. Its size is known only then:
-// so a body is inflated as a whole and paid afterwards, or not at all while the budget is used up.
-// A section that fails has cost as much as there was room for. Empty: the body is void.
+// Inflates a compressed section behind the bytes already in the arena. Its size is known only
+// afterwards: so a body is inflated as a whole and then paid for, or not at all while the budget is
+// used up. A section that fails costs the room that there was. Empty: the body is void.
 ByteView Session::inflate(ByteView content, size_t arena_used, TimePoint now) {
     const bool is_first = arena_used == 0;
     if (settings_.role == Role::Snapt && is_first && expansion_.left_bytes(now) == 0) {

@@ -1,7 +1,7 @@
-// What SNAPT sends again when the return path has moved: the datagrams that were on their way to
-// the old address. The node says in its announcements what it received last, so nothing else is
-// repeated but what reordering makes look lost; the replay window drops that, and it is counted
-// apart from what others replay (docs/PROTOCOL.md section 5.6).
+// Datagrams that SNAPT repeats after the return path has moved: those on their way to the old
+// address. The node's announcements say what it received last, so the only needless repeats are of
+// datagrams that reordering makes look lost; the replay window drops those, counted apart from
+// other replays (docs/PROTOCOL.md section 5.6).
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -15,22 +15,21 @@ using base::TimePoint;
 
 namespace {
 
-// Largest burst of datagrams that are sent again, as time of the pace.
+// Largest burst of repeated datagrams, in time at the repeat rate.
 constexpr Duration kRepeatBurst = base::milliseconds(2);
-// Bytes that are sent again at once on any path: the initial window (RFC 9002 section 7.2).
+// Bytes repeated at once on any path: the initial window (RFC 9002 section 7.2).
 constexpr uint64_t kRepeatedAtOnce = 14'720;
 constexpr Duration kLongestRepeat = base::milliseconds(200);
-// A session that sends nothing for so long gives the memory back.
+// A session that has sent nothing for this long frees the memory.
 constexpr Duration kReleaseAfter = base::seconds(30);
-// What SNAPT may still have of a space that is silent for so long is of no use any more.
+// Age at which datagrams in a silent space are no longer worth repeating.
 constexpr Duration kReportHeard = base::seconds(120);
-// Beyond two round trips after the node asked, what comes twice may still be a repeat.
+// Margin, beyond two round trips after the node asked, in which a duplicate may be a repeat.
 constexpr Duration kRepeatsInPlace = base::seconds(1);
 constexpr Duration kRepeatsElsewhere = base::seconds(10);
 
-// No ACK has named its last number, or a higher one of its space, and it is not given up. Other
-// spaces say nothing of it: the node may be heard, and get what goes by other paths, while the path
-// of this one is silent.
+// No ACK has named its last number or a higher one of its space, and it is not given up. Other
+// spaces prove nothing: the node may receive datagrams on other paths while this path is silent.
 bool is_under_way(const SentEntry& entry,
                   std::initializer_list<const EpochState*> epochs,
                   TimePoint now) {
@@ -46,9 +45,9 @@ bool is_under_way(const SentEntry& entry,
 
 }  // namespace
 
-// True when it leaves. SNAPT remembers what carries something new. What its node is not there for
-// is only remembered, and leaves when the node is back. A node moves when it likes, and has then
-// sent what it had.
+// True when the datagram leaves. SNAPT remembers those that carry something new; one whose node is
+// away is only remembered, and leaves when the node is back. A node chooses when it moves, so it
+// has then sent what it had.
 bool Session::commit(TransmitBatch& batch,
                      const TransmitItem& item,
                      const Draft& draft,
@@ -71,7 +70,7 @@ bool Session::commit(TransmitBatch& batch,
         sent_ring_.forget_oldest([this, now](const SentEntry& old) {
             return !is_under_way(old, {current_.get(), previous_.get()}, now);
         });
-        // While nothing is heard the node may be away: then all is kept that there is room for.
+        // While nothing is heard the node may be away: everything is kept that there is room for.
         const TimePoint from =
             heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
         sent_ring_.push(entry, batch.free_space().first(item.length), from);
@@ -85,8 +84,8 @@ bool Session::commit(TransmitBatch& batch,
     return true;
 }
 
-// Looks for what was under way and tells the host of the move, within RepeatLimit. The path itself
-// has moved already.
+// Looks for datagrams under way and tells the host of the move, within RepeatLimit. The path itself
+// has already moved.
 void Session::follow_move(Announced move, TimePoint now) {
     if (!repeat_limit_.take(now)) {
         if (waiting_move_) {
@@ -106,11 +105,11 @@ void Session::follow_move(Announced move, TimePoint now) {
     }
 }
 
-// All of it was under way at once because the queue of the path that was left held a part of it. So
-// it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
-// drops what the old one had room for. Later packets wait for it, but not for seconds on a path
-// that has such round trips. Nothing goes out twice on a path: a node that says over and over that
-// it has moved gets no more than it gets by moving.
+// The old path's queue held part of the datagrams under way. They therefore leave over one round
+// trip of the old path, a quarter faster (RFC 9002 section 7.7), or the new queue would drop
+// what the old one had room for. Later packets wait for them, but not for seconds on a path with
+// such round trips. Nothing is repeated twice on a path, so a node that announces a move again and
+// again gains nothing.
 void Session::mark_lost(const Announced& move, TimePoint now) {
     if (!paths_.active()) {
         return;
@@ -136,7 +135,7 @@ void Session::mark_lost(const Announced& move, TimePoint now) {
     }
 }
 
-// High-delay datagrams that may leave now, of `step` bytes each. At least one.
+// High-delay bytes that may leave now, in datagrams of `step` bytes. At least one datagram.
 uint64_t Session::repeatable(uint32_t step, TimePoint now) const {
     if (repeat_pace_.span == Duration{}) {
         return UINT16_MAX;
@@ -180,7 +179,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         const auto count =
             static_cast<uint16_t>(std::min<uint64_t>(allowed, entry.datagrams - entry.repeated));
         if (count == 0) {
-            return false;  // until the path has answered
+            return false;  // not until the path has answered
         }
         const base::ByteView whole = sent_ring_.bytes(entry);
         const size_t from = size_t{entry.repeated} * step;
@@ -222,9 +221,9 @@ void Session::release_sent(TimePoint now) {
     kept_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
 }
 
-// Whether SNAPT may have sent again what has come twice. It does so when the node asks, or
-// answers a CHALLENGE from another port, and then most often by another path than the one in the
-// header; by the same one soon (docs/PROTOCOL.md section 5.6).
+// Whether a duplicate may be a repeat by SNAPT. SNAPT repeats when the node asks or answers a
+// CHALLENGE from another port, mostly on a path other than the one in the header; on the same one
+// only soon after (docs/PROTOCOL.md section 5.6).
 bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
     if (asked_to_repeat_at_ == base::kNever) {
         return false;
@@ -234,7 +233,7 @@ bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
     return now - asked_to_repeat_at_ <= longest + paths_.largest_rtt() * 2;
 }
 
-// Writes the numbers that came lately, newest ranges first: SNAPT repeats what lies above them.
+// Writes the numbers received recently, newest ranges first: SNAPT repeats those above them.
 void Session::write_received(Draft& draft, base::ByteWriter& body, TimePoint now) {
     const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
     for (EpochState* epoch : {current_.get(), previous_.get()}) {

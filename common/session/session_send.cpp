@@ -1,5 +1,5 @@
-// What a session sends: probes of paths, upkeep. Aggregates are in session_aggregate.cpp,
-// super-packets in session_super.cpp.
+// Sending: probes of paths, upkeep. Aggregates are in session_aggregate.cpp, super-packets in
+// session_super.cpp.
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ using base::TrafficClass;
 
 namespace {
 
-// A datagram without packets is small; room for frames of one.
+// Room for the frames of a datagram without packets.
 constexpr uint32_t kControlBodyBytes = 1300;
-// IP and UDP header, header and tag of a datagram that leaves for an ACK alone, beside the frame.
+// IP and UDP header, datagram header and tag of a lone ACK, beside the frame.
 constexpr size_t kBesideLoneAck = 22;
-// A super-packet that takes longer than this part of a second at the session's rate is cut, or all
-// others would wait for the whole of it. A choice, as the burst of a rate.
+// A super-packet that takes longer than 1/kLongestAtRate s at the session's rate is cut up, or all
+// others would wait for it. A choice, like the burst of a rate.
 constexpr uint64_t kLongestAtRate = 20;
 // CLOSED frames in a datagram: each costs the other end 32 look-ups.
 constexpr size_t kMostClosed = 4;
@@ -42,7 +42,7 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
             continue;
         }
         const auto traffic_class = pick(now);
-        // Behind a full datagram it would find the queue of the path full.
+        // Behind a full datagram it would meet a full queue in the path.
         if (traffic_class && !leaves_room_for_ack(*traffic_class) && lone_ack_path(now) &&
             send_upkeep(batch, now)) {
             continue;
@@ -91,8 +91,8 @@ std::optional<Draft> Session::start_draft(const Destination& destination,
     return draft;
 }
 
-// More would become of the body at the SNAPT than the outer bytes of a node allow
-// (docs/PROTOCOL.md section 7.1).
+// The body would expand at the SNAPT to more than the outer bytes of a node allow (docs/PROTOCOL.md
+// section 7.1).
 bool Session::expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const {
     const size_t datagram = draft.header.size() + body_bytes + draft.epoch->sealer->tag_bytes();
     const size_t outer =
@@ -171,8 +171,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
                               : std::max<size_t>(probe->outer_bytes, overhead) - overhead;
-    // To an unproven tuple there is one short frame. No more room is asked for than it needs: an
-    // answer and a challenge fit into three times the challenge that the node asks with.
+    // An unproven tuple gets one short frame, and no more room than it needs: an answer and a
+    // challenge fit into three times the size of the node's challenge.
     const uint64_t shortest =
         wire::kLongHeaderBytes + wire::Challenge::kBytes + sending()->sealer->tag_bytes();
     const uint64_t most = std::max<uint64_t>(padded, shortest);
@@ -211,7 +211,7 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         write_received(*draft, body, now);
         asked_to_repeat_at_ = now;
     }
-    // An unproven tuple's few bytes are for the answer.
+    // The few bytes allowed to an unproven tuple are for the answer.
     if (probe->outer_bytes == 0 && (tuple.is_proven || padded != 0)) {
         write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
     }
@@ -224,9 +224,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     return true;
 }
 
-// The next datagram of the queue has room for a piggybacked acknowledgement.
+// Whether the next datagram of the queue has room for a piggybacked acknowledgement.
 bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
-    constexpr uint32_t kRoom = 128;  // beside the packet, headers of the datagram included
+    constexpr uint32_t kRoom = 128;  // beside the packet, including the headers of the datagram
     ClassState& state = classes_[index_of(traffic_class)];
     const packet::Packet* const next = state.split_entry.empty() ? state.queue.peek() : nullptr;
     const auto active = paths_.active();
@@ -293,8 +293,8 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
     }
 }
 
-// Flows that have ended here, but for those whose index another one has by now, in so many bytes at
-// most. They ride: nothing leaves for them alone.
+// Writes flows that have ended, unless another flow has their index by now, in at most that many
+// bytes. They are only piggybacked: no datagram leaves for them alone.
 void Session::write_closed(elision::Encoder& encoder, ByteWriter& body, size_t spare_bytes) {
     for (size_t i = 0; i < kMostClosed && !closed_.empty(); ++i) {
         wire::Closed frame;
@@ -315,8 +315,8 @@ void Session::write_closed(elision::Encoder& encoder, ByteWriter& body, size_t s
     }
 }
 
-// Acknowledgements that are due and go by the path of the draft. FLOOR frames are written by who
-// began the datagram. They take at most `spare_bytes`: they can wait for another datagram.
+// Writes acknowledgements that are due and take the draft's path, in at most `spare_bytes`: they
+// can wait for another datagram. FLOOR frames are written by whoever began the datagram.
 size_t Session::write_frames(
     Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
     const size_t before = body.size();
@@ -359,7 +359,7 @@ bool Session::write_ack_frame(const AckBlock& block,
     const auto ranges = std::span(block.ranges).first(block.range_count);
     head.missing = block.ranges[0].last + 1 - block.received;
     const size_t before = body.size();
-    // All or none: what is left out would count as told.
+    // All or none: ranges left out would count as reported.
     if (!draft.acks.has_room_for(ranges.size()) ||
         wire::write_ack(body, head, ranges) < ranges.size()) {
         body.rewind(before);
@@ -390,7 +390,7 @@ bool Session::write_acks(Draft& draft,
            write_ack_frame(scratch_.acks[written], path, epoch, draft, frames, now)) {
         ++written;
     }
-    // One that may leave alone is not cut to ride.
+    // ACKs that may leave alone are not cut to be piggybacked.
     if (written == 0 || (written < count && !is_alone)) {
         draft.acks = acks_before;
         return false;
@@ -421,7 +421,7 @@ std::optional<TrafficClass> Session::pick(TimePoint now) {
             continue;
         }
         if (sent_ring_.has_due() && !base::is_low_delay(base::kAllTrafficClasses[i])) {
-            state.is_blocked = true;  // behind what is sent again, or it overtakes that
+            state.is_blocked = true;  // waits behind repeated datagrams, which it would overtake
             continue;
         }
         const auto way = sendable_way(state, base::kAllTrafficClasses[i], now);

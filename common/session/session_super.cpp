@@ -20,8 +20,8 @@ using flow::Flow;
 
 namespace {
 
-// Segments of a striped flow that take the same path: few enough that the others are not kept
-// waiting for them.
+// Segments of a striped flow that take the same path: few, so that other flows do not wait for
+// them.
 constexpr size_t kStripedRun = 8;
 
 size_t order_bytes(bool is_striped, const Flow& flow) {
@@ -77,7 +77,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     return true;
 }
 
-// Those of a striped flow in their widest form, on whatever path they take.
+// For a striped flow, in the widest form, whatever path it takes.
 bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way) const {
     const bool is_long = way.is_striped || wire::needs_long_form(draft.space->next + run.segments,
                                                                  draft.space->highest_acknowledged);
@@ -103,7 +103,7 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
            way.destination.budget_bytes >= outer * run.segments;
 }
 
-// Seals the segments from number `done` on that leave with one call; gives how many.
+// Seals the segments from number `done` on that leave in one call; returns how many.
 uint32_t Session::send_run(Draft& draft,
                            const SuperRun& run,
                            const Way& way,
@@ -113,7 +113,7 @@ uint32_t Session::send_run(Draft& draft,
     ClassState& state = classes_[index_of(draft.header.traffic_class)];
     EpochState& epoch = *draft.epoch;
     Flow& flow = *run.item.flow;
-    // One header form for the whole run keeps the datagrams equal.
+    // One header form for the whole run keeps the datagrams equal in length.
     draft.header.long_sequence =
         wire::needs_long_form(draft.space->next + run.segments, draft.space->highest_acknowledged);
     const size_t header_bytes = draft.header.size();
@@ -169,7 +169,7 @@ uint32_t Session::send_run(Draft& draft,
     return count;
 }
 
-// Writes the datagrams of these segments one behind the other, ready to be sealed; gives their
+// Writes the datagrams of these segments one after the other, ready to be sealed; returns their
 // bytes.
 size_t Session::write_segments(Draft& draft,
                                const SuperRun& run,
@@ -229,7 +229,7 @@ bool Session::is_compressible(const ClassState& state,
     return !payload.empty() && !compress::is_incompressible(payload);
 }
 
-// The super-packet that is next in the queue.
+// Judges the next super-packet in the queue.
 bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint now) {
     if (!is_compressible(state, *state.queue.peek_flow(), *state.queue.peek())) {
         return false;
@@ -240,7 +240,7 @@ bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint 
            compression_.may_compress(scratch_.load, pace, now);
 }
 
-// The super-packet that is next in the queue gives way to its segments if that is worth it.
+// Replaces the next super-packet in the queue by its segments if compression is worth it.
 bool Session::compress_next(ClassState& state, const Way& way, TimePoint now) {
     if (!is_worth_compressing(state, way, now)) {
         return false;
@@ -253,9 +253,9 @@ bool Session::compress_next(ClassState& state, const Way& way, TimePoint now) {
     return true;
 }
 
-// Puts the packets that the kernel would have cut in the super-packet's place, which was taken
-// from the head of the queue. False, with everything as it was, when the super-packet contradicts
-// itself or the pool has not so many packets.
+// Puts the packets that the kernel would have cut in the place of the super-packet, which was taken
+// from the head of the queue. False, with everything unchanged, when the super-packet is
+// inconsistent or the pool has too few packets.
 bool Session::cut_into_segments(ClassState& state, ClassQueue::Item& item) {
     packet::Packet& super = *item.packet;
     packet::PacketPool& pool = *super.pool;
@@ -296,7 +296,7 @@ bool Session::cut_into_segments(ClassState& state, ClassQueue::Item& item) {
     return true;
 }
 
-// For a super-packet that cannot leave as one.
+// Handles a super-packet that cannot leave as one.
 void Session::cut_or_drop(ClassState& state, ClassQueue::Item item) {
     const uint32_t count = packet::segment_count(item.packet->bytes(), item.packet->offload);
     if (count == 0) {

@@ -1,4 +1,4 @@
-// What a session is configured with, what it counts and what it asks of its daemon.
+// Settings and counters of a session, and the interface to its daemon.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -26,13 +26,13 @@ class Session;
 // Knobs of one class for what this end sends (docs/PROTOCOL.md section 6.1).
 struct ClassSettings {
     base::Duration hold = base::milliseconds(5);
-    uint32_t min_bytes = 0;                // outer IP bytes; hold until so much
+    uint32_t min_bytes = 0;                // outer IP bytes; hold until so many are predicted
     uint32_t max_bytes = 0;                // outer IP bytes of a datagram; 0: path MTU
-    double fill = 1.0;                     // an aggregate of so much of the datagram is full
+    double fill = 1.0;                     // fraction of the datagram at which an aggregate is full
     uint64_t queue_bytes = 1 << 20;        // per class and session
     int compression_level = 3;             // 0: off
-    bool is_compression_automatic = true;  // super-packets: as CompressionGovernor says
-    // Receiver: a packet of a striped flow waits so long for earlier ones, at most; sender: paths
+    bool is_compression_automatic = true;  // super-packets: CompressionGovernor decides
+    // Receiver: longest time that a packet of a striped flow waits for earlier ones. Sender: paths
     // whose delays differ by more are not striped over.
     base::Duration resequence{};
     base::Striping striping = base::Striping::Packet;
@@ -45,7 +45,7 @@ struct EpochInstall {
     std::unique_ptr<crypto::DatagramCipher> opener;
 };
 
-// What the loop that drives a session keeps with it.
+// State that the loop driving a session keeps in it.
 struct DriverHook {
     size_t heap_place = 0;
     base::TimePoint deadline = base::kNever;
@@ -56,25 +56,25 @@ struct DriverHook {
 struct SessionSettings {
     Role role = Role::Node;
     uint16_t local_id = 0;  // in datagrams that arrive here
-    uint16_t peer_id = 0;   // in datagrams that leave
-    // Put in place of the node's side of restored packets: cnapt0's addresses on the node, the
-    // lease at SNAPT.
+    uint16_t peer_id = 0;   // in datagrams sent from here
+    // Replaces the node's side of restored packets: cnapt0's addresses on the node, the lease at
+    // SNAPT.
     base::IpAddress node_ipv4;
     base::IpAddress node_ipv6;
     std::array<ClassSettings, base::kTrafficClasses> classes;
     base::Duration keepalive = base::seconds(25);
-    uint64_t rekey_datagrams = wire::kRekeyDatagrams;  // new keys at the latest after so many
+    uint64_t rekey_datagrams = wire::kRekeyDatagrams;  // new keys after at most this many
     bool is_readable =
         false;  // authenticate only: a section may hold packets of several remote addresses
-    // Memory of all sessions of the process: datagrams kept to be sent again, packets held for
-    // order, logs of what is under way. Must outlive them; null: no limit but those of each.
+    // Memory of all sessions of the process: datagrams kept for repeats, packets held for order,
+    // logs of datagrams under way. Must outlive them; null: only the limits of each session.
     base::MemoryBudget* memory = nullptr;
-    // Of inner packets that leave, in IP bytes; what is over it waits in its class. Sessions may
+    // Rate of inner packets sent, in IP bytes; packets above it wait in their class. Sessions may
     // share one. Must outlive them; null: no limit.
     base::TokenBucket* rate = nullptr;
 };
 
-// Some 60 sessions with both at their own limits.
+// About 60 sessions with both rings at their own limits.
 inline constexpr size_t kMaxKeptBytes = size_t{256} * 1024 * 1024;
 
 // A rate with a burst, in bytes.
@@ -103,15 +103,15 @@ class ByteBudget {
     base::TimePoint refilled_at_{};
 };
 
-// Copies while a path is in doubt: calls and key strokes, not a download that is in a low-delay
-// class.
+// Copies while a path is in doubt: enough for calls and keystrokes, not for a download that is in a
+// low-delay class.
 using CopyBudget = ByteBudget<1'000'000, 262'144>;
 
-// Of what a node sends into a silence. TCP sends little; what keeps its rate shall not come as one
-// burst afterwards.
+// Limit of packets that a node keeps while a path is silent. TCP sends few; a flow that keeps its
+// rate must not arrive as one burst afterwards.
 inline constexpr size_t kMostKeptPackets = 32;
 
-// Powers of two of microseconds: enough for a median and a 99th percentile.
+// Buckets are powers of two of microseconds: precise enough for a median and a 99th percentile.
 class DelayHistogram {
   public:
     void add(base::Duration delay) {
@@ -142,12 +142,11 @@ class DelayHistogram {
     uint64_t total_ = 0;
 };
 
-// Counters of one class of what this end sends, as in the packet-aggregation qdisc of Karlstad
-// 2008.
+// Send counters of one class, as in the packet-aggregation qdisc of Karlstad 2008.
 struct ClassCounters {
     uint64_t packets = 0;  // segments of super-packets included
     uint64_t datagrams = 0;
-    uint64_t packets_alone = 0;    // in a datagram of their own
+    uint64_t packets_alone = 0;    // alone in their datagram
     uint64_t sent_by_timeout = 0;  // datagrams
     uint64_t sent_by_size = 0;
     uint64_t inner_bytes = 0;  // IP lengths
@@ -164,9 +163,9 @@ struct ClassCounters {
 struct SessionCounters {
     uint64_t datagrams_received = 0;
     uint64_t bytes_received = 0;        // outer IP lengths
-    uint64_t inner_bytes_received = 0;  // IP lengths of what was accepted
+    uint64_t inner_bytes_received = 0;  // IP lengths of accepted packets
     // Outer bytes of datagrams, by their class, that brought no packets of their own: control,
-    // padding, copies, what was sent again.
+    // padding, copies, repeats.
     struct Overhead {
         uint64_t sent = 0;
         uint64_t received = 0;
@@ -188,18 +187,18 @@ struct SessionCounters {
     }
     uint64_t acks_sent = 0;
     uint64_t acks_received = 0;
-    uint64_t lost_datagrams = 0;  // gaps that were not filled
+    uint64_t lost_datagrams = 0;  // gaps that were never filled
     uint64_t duplicates = 0;
-    uint64_t copies_dropped = 0;  // whose packets had come on another path
+    uint64_t copies_dropped = 0;  // their packets had come on another path
     uint64_t copies_sent = 0;
-    uint64_t copies_unsent = 0;  // wanted, but beyond CopyBudget or not as long as the path takes
+    uint64_t copies_unsent = 0;  // wanted, but beyond CopyBudget or the size of the path
     uint64_t handovers = 0;
     uint64_t repeated_datagrams = 0;  // SNAPT: sent again after a move of the return path
     uint64_t closed_untold = 0;       // SNAPT: flows that ended, beyond kMaxClosedToTell
 };
 
-// Flows of a session that ended at a SNAPT, and of which its node is to hear. Beyond that it finds
-// out by its own time-outs.
+// Flows of a session that ended at a SNAPT and that its node has not been told of. The node finds
+// out about further ones by its own time-outs.
 inline constexpr size_t kMaxClosedToTell = 4096;
 
 struct FlowOpening {
@@ -210,48 +209,48 @@ struct FlowOpening {
     const packet::HeaderFields* fields = nullptr;  // of its packet, during the call; null: unknown
 };
 
-// The daemon's side of a session. Called from on_datagrams, poll_transmit and on_timeout only;
-// views are valid during the call. It may change what paths do, but should not poll sessions, which
-// are in the middle of something: whoever called them does that afterwards.
+// The daemon's side of a session. Called only from on_datagrams, poll_transmit and on_timeout;
+// views are valid during the call. It may change the state of paths, but should not poll sessions,
+// which are in the middle of a call: their caller does that afterwards.
 class SessionHost {
   public:
     virtual ~SessionHost() = default;
 
-    // An OPEN arrived. Gives the flow, which the session then keeps under that index; null refuses
-    // it (counted, its packets are dropped).
+    // An OPEN arrived. Returns the flow, which the session then keeps under that index; null
+    // refuses it (counted; its packets are dropped).
     virtual flow::Flow*
     on_flow_opened(Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
-    // A packet of the flow, which was opened before, came in a datagram of another class.
+    // A packet of the flow, which is open, came in a datagram of another class.
     virtual void on_other_class(Session& /*session*/,
                                 flow::Flow& /*flow*/,
                                 base::TrafficClass /*traffic_class*/,
                                 base::TimePoint /*now*/) {}
     // A flow of this session by its tuple; null when there is none.
     virtual flow::Flow* find_flow(Session& session, const packet::FiveTuple& tuple) = 0;
-    // One restored segment, node's address in place.
+    // One restored segment, with the node's address in place.
     virtual void deliver(Session& session,
                          flow::Flow& flow,
                          const packet::HeaderFields& fields,
                          base::ByteView payload,
                          base::TimePoint now) = 0;
-    // A packet that was carried whole, node's address in place. The daemon finds its flow by the
-    // tuple; gives it for the counters (null: none).
+    // A packet that was carried whole, with the node's address in place. The daemon finds its flow
+    // by the tuple and returns it for the counters (null: none).
     virtual flow::Flow* deliver_whole(Session& session,
                                       base::TrafficClass traffic_class,
                                       base::MutableByteView packet,
                                       base::TimePoint now) = 0;
-    // The other end says that these flows ended.
+    // The other end says that the flow has ended.
     virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
     // The path answered a challenge (node), or the return path moved there (SNAPT).
     virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
-    // Node: nothing comes back on the path, it is doubtful or dead now. on_path_changed tells when
-    // a dead one lives again. SNAPT: a sign of life is missed.
+    // Node: nothing comes back on the path; it has become doubtful or dead. on_path_changed reports
+    // when a dead one works again. SNAPT: a sign of life is missing.
     virtual void on_path_silent(Session& session, uint8_t path, base::TimePoint now) = 0;
-    // Node: the SNAPT sees another address on the path, at which it has not heard the node before.
+    // Node: the SNAPT sees a new address on the path, at which it has not heard the node before.
     virtual void
     on_path_challenged(Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
     virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
-    // From on_timeout: packets that had been held were delivered.
+    // From on_timeout: held packets were delivered.
     virtual void on_held_delivered(Session& /*session*/) {}
 };
 
@@ -260,24 +259,24 @@ struct ReceivedDatagram {
     base::MutableByteView bytes;
     base::Endpoint from;
     base::Endpoint to;
-    // The path that it arrived on, which SNAPT tells of TCP only. Another one than its header's:
-    // SNAPT sent it again.
+    // The path that it arrived on; SNAPT sets it for TCP only. If it differs from the header's,
+    // SNAPT sent the datagram again.
     std::optional<uint8_t> arrived_on = std::nullopt;
 };
 
-// A datagram that was taken in over UDP, and where it came from.
+// A datagram that was received over UDP, and its source.
 struct Latest {
     wire::Quote quote;
     base::Endpoint from;
     base::Endpoint to;
 };
 
-// Bytes of IP and UDP header in front of every datagram.
+// Bytes of the IP and UDP headers in front of every datagram.
 inline uint32_t outer_overhead(const base::IpAddress& peer) {
     return peer.is_v4() ? 28 : 48;
 }
 
-// What a datagram counts on that path: its IP packet, over TCP its record and its share of the
+// Outer bytes of a datagram on that path: its IP packet; over TCP its record and its share of the
 // headers of full segments (docs/PROTOCOL.md section 3.7). Both ends count with the same MSS,
 // whatever the connection's own.
 inline uint32_t outer_bytes(uint8_t path, const base::IpAddress& peer, size_t datagram_bytes) {
@@ -291,7 +290,8 @@ inline uint32_t outer_bytes(uint8_t path, const base::IpAddress& peer, size_t da
     const uint32_t record = datagram + static_cast<uint32_t>(wire::kRecordLengthBytes);
     return record + (record * headers + segment - 1) / segment;
 }
-// Of a run of datagrams, of `segment` bytes each but perhaps the last; 0: one datagram.
+// Outer bytes of a run of datagrams of `segment` bytes each, the last perhaps shorter; 0: one
+// datagram.
 inline uint64_t
 outer_bytes_of_run(uint8_t path, const base::IpAddress& peer, size_t run, size_t segment) {
     if (segment == 0 || run <= segment) {

@@ -1,7 +1,7 @@
 // TransmitBatch: sealed datagrams on their way to the sockets, in one arena, so that many leave in
-// one system call. An item is one sendmsg: a datagram, or a run of equal ones for UDP_SEGMENT. What
-// an item carries of each flow stands beside it and is counted when the kernel has accepted the
-// item.
+// one system call. An item is one sendmsg: a datagram, or a run of equal ones for UDP_SEGMENT. The
+// attributions of an item to flows are stored beside it and counted when the kernel has accepted
+// the item.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -23,10 +23,11 @@ inline constexpr size_t kBatchAttributions = 4096;
 // UDP_SEGMENT takes 64 segments on every kernel; one send is at most 65507 bytes of UDP payload.
 inline constexpr size_t kMaxSegmentsPerSend = 64;
 inline constexpr size_t kMaxUdpPayloadBytes = 65507;
-// What a session adds at once: a super-packet in runs of eight, or a datagram and its copy.
+// Most items that a session adds in one turn: a super-packet in runs of eight, or a datagram and
+// its copy.
 inline constexpr size_t kMaxItemsPerTurn = 2 * kMaxSegmentsPerSend / 8;
 
-// What a datagram, or a run of them, carries of one flow.
+// Share of one flow in a datagram or a run of datagrams.
 struct Attribution {
     flow::Flow* flow = nullptr;
     uint32_t packets = 0;
@@ -39,10 +40,10 @@ struct TransmitItem {
     Session* session = nullptr;
     uint8_t path = 0;
     base::TrafficClass traffic_class =
-        base::TrafficClass::LtLd;  // of the tuple: which socket, which address
-    base::TrafficClass marked_class = base::TrafficClass::LtLd;  // of the content: outer DSCP
+        base::TrafficClass::LtLd;  // class of the tuple: selects socket and address
+    base::TrafficClass marked_class = base::TrafficClass::LtLd;  // class of the content: outer DSCP
     base::Endpoint to;
-    base::Endpoint from;  // what the peer knows; unspecified: the socket's own
+    base::Endpoint from;  // address that the peer knows; unspecified: the socket's own
     uint32_t offset = 0;
     uint32_t length = 0;
     uint16_t segment_bytes = 0;  // 0: one datagram
@@ -67,18 +68,18 @@ class TransmitBatch {
     }
     bool empty() const { return items_.empty(); }
     // Room for the largest super-packet, which is two items, or more when it is striped. False:
-    // send what there is first.
+    // send the batch first.
     bool has_room() const {
         return std::max(used_, inner_bytes_) < limit_bytes_ &&
                kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes &&
                items_.size() + kMaxItemsPerTurn <= kBatchItems &&
                attributions_.size() + kMaxSegmentsPerSend * 2 < kBatchAttributions;
     }
-    // Full at so many bytes already, inner or sealed, so that others come to it soon.
+    // Lowers the limit, in inner or sealed bytes, so that other sessions get their turn sooner.
     void set_limit(size_t bytes) { limit_bytes_ = bytes; }
     base::MutableByteView free_space() { return {arena_.get() + used_, kBatchArenaBytes - used_}; }
-    // Takes the first `item.length` bytes of free_space() and the attributions added since the last
-    // commit.
+    // Commits the first `item.length` bytes of free_space() and the attributions added since the
+    // last commit.
     void commit(TransmitItem item) {
         item.offset = static_cast<uint32_t>(used_);
         item.first_attribution = attributed_;
@@ -90,13 +91,13 @@ class TransmitBatch {
         used_ += item.length;
         items_.push_back(item);
     }
-    // Forgets the attributions added since the last commit: what was written shall not leave.
+    // Drops the attributions added since the last commit: the datagram must not leave.
     void discard() { attributions_.resize(attributed_); }
     bool fits(const TransmitItem& item) const {
         return kBatchArenaBytes - used_ >= item.length && items_.size() < kBatchItems &&
                kBatchAttributions - attributions_.size() >= item.attributions;
     }
-    // Copies an item of another batch, which must fit, with what it carries.
+    // Copies an item of another batch, which must fit, with its attributions.
     void take(const TransmitBatch& from, const TransmitItem& item) {
         const base::ByteView bytes = from.bytes(item);
         std::copy(bytes.begin(), bytes.end(), free_space().begin());
@@ -111,7 +112,7 @@ class TransmitBatch {
         return std::span(attributions_).subspan(attributed_);
     }
 
-    // Items of a session that ends are sent but counted for nobody.
+    // Items of a session that ends are sent but counted for no session.
     void forget(const Session& session) {
         for (TransmitItem& item : items_) {
             item.session = item.session == &session ? nullptr : item.session;

@@ -38,7 +38,7 @@ bool Unheard::may_send(base::TimePoint now) {
     if (now < probe_at_) {
         return false;
     }
-    settle_all(false);  // the one before had no answer
+    settle_all(false);  // the probe before had no answer
     probe_at_ = now + kProbeInterval;
     return true;
 }

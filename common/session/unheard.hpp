@@ -1,10 +1,9 @@
-// Unheard: what SNAPT sends while its node says nothing, though each datagram with packets would be
-// acknowledged. After T_doubt nobody is charged for it yet; after T_dead (docs/PROTOCOL.md section
-// 5.1) it was not delivered, and nothing more leaves but a datagram now and then, whose
-// acknowledgement ends that: that one is delivered. What is heard before makes it delivered, also
-// when it came from another address: there SNAPT sends it again. A node could hide its
-// acknowledgements: what is sent into silences costs nothing up to kFreeAtFirst bytes and a part of
-// what was delivered.
+// Unheard: accounts for datagrams that SNAPT sends while its node acknowledges nothing. After
+// T_doubt they are not charged for the time being; after T_dead (docs/PROTOCOL.md section 5.1) they
+// count as undelivered, and only a probe leaves now and then, whose acknowledgement ends this
+// state. If the node is heard earlier, the datagrams count as delivered, also when it is heard from
+// another address: SNAPT repeats them there. A node could withhold its acknowledgements, so data
+// sent into silences is free only up to kFreeAtFirst bytes and a fraction of what was delivered.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -15,27 +14,26 @@
 
 namespace continuo::session {
 
-// Bytes of each flow are held in Flow::unheard; there are no more flows with some than the session
-// has flows.
+// Flow::unheard holds the bytes of each flow; at most all flows of the session have some.
 class Unheard {
   public:
     static constexpr base::Duration kSilentAfter = base::seconds(2);  // longest T_doubt
     static constexpr base::Duration kGoneAfter = base::seconds(10);   // T_dead
     static constexpr base::Duration kProbeInterval = base::seconds(1);
-    // Inner bytes of silences that are not charged: so many, and a kFreeDivisor-th of what was
-    // delivered, kMostFree at once. The datagrams that ask a node that is gone are always free.
+    // Limit of uncharged inner bytes: kFreeAtFirst, plus 1/kFreeDivisor of the bytes delivered, at
+    // most kMostFree at once. Probes to a node that is gone are always free.
     static constexpr uint64_t kFreeAtFirst = uint64_t{4} * 1024 * 1024;
     static constexpr uint64_t kMostFree = uint64_t{16} * 1024 * 1024;
     static constexpr uint64_t kFreeDivisor = 8;
-    static constexpr uint64_t kProbeBytes = 1500;  // a run of datagrams is more than a question
+    static constexpr uint64_t kProbeBytes = 1500;  // a larger run is more than a probe
 
-    // A datagram with packets is ready. False: it shall not leave.
+    // A datagram with packets is ready. False: do not send it.
     bool may_send(base::TimePoint now);
-    // The kernel took something of the flow, down.
+    // The kernel accepted bytes of the flow, down.
     void on_sent(const Attribution& part);
-    // Something authentic came.
+    // Something authentic arrived.
     void on_heard();
-    // Time passes without either. Call now and then.
+    // Call at intervals: time has passed without either.
     void look(base::TimePoint now);
     // The flow ends.
     void forget(flow::Flow& flow);
@@ -50,10 +48,10 @@ class Unheard {
     void settle_all(bool is_delivered);
 
     State state_ = State::Heard;
-    base::TimePoint since_ = base::kNever;  // the first datagram that nothing was heard after
+    base::TimePoint since_ = base::kNever;  // the first datagram since something was heard
     base::TimePoint probe_at_{};
     uint64_t free_bytes_ = kFreeAtFirst;
-    std::vector<flow::Flow*> flows_;  // that hold some
+    std::vector<flow::Flow*> flows_;  // with unsettled bytes
 };
 
 }  // namespace continuo::session

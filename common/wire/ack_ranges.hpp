@@ -1,4 +1,4 @@
-// AckRanges: the numbers that an acknowledgement names, as they lie in a frame: newest first, each
+// AckRanges: the numbers in an acknowledgement as they are in a frame: newest first, each range
 // with its kind. Ranges of one kind are at least one number apart; those of different kinds may
 // adjoin.
 //
@@ -39,8 +39,8 @@ class AckRangeReader {
     AckRangeReader(base::ByteView ranges, uint32_t highest);
 
     size_t left() const { return left_; }
-    // To be called left() times. Malformed: no ranges at all, a number below 0 or kAckReach or more
-    // below the highest, ranges of one kind that adjoin.
+    // Call left() times. Malformed: no ranges at all, a number below 0 or kAckReach or more below
+    // the highest, adjoining ranges of one kind.
     base::Result<AckRange> next();
     // Behind the ranges that were read.
     base::ByteView rest() const { return reader_.rest(); }
@@ -53,10 +53,10 @@ class AckRangeReader {
     AckRange before_{};
 };
 
-// Writes as many of `ranges` as there is room for, newest first; gives how many. With 0 nothing is
-// written. The ranges must keep the rules above.
+// Writes as many of `ranges` as fit, newest first; returns how many. With 0 nothing is written. The
+// ranges must follow the rules above.
 size_t write_ack_ranges(base::ByteWriter& writer, std::span<const AckRange> ranges);
-// The same with a whole frame: `head` tells the rest.
+// The same with a whole frame: `head` has the other fields.
 size_t write_ack(base::ByteWriter& writer, Ack head, std::span<const AckRange> ranges);
 
 }  // namespace continuo::wire

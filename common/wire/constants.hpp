@@ -1,6 +1,6 @@
-// Constants of the protocol: two ends that differ in one of these do not understand each other.
-// Limits of this implementation alone are in limits.hpp. docs/PROTOCOL.md section 8 gives the
-// reason of each value.
+// Constants of the protocol: two ends that differ in one of them cannot communicate. Limits of this
+// implementation alone are in limits.hpp. docs/PROTOCOL.md section 8 gives the reason for each
+// value.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -66,7 +66,7 @@ inline constexpr size_t kAnnounceCopies = 4;
 inline constexpr size_t kAnnounceBodyBytes = 1200;  // padded datagram: IP payload of UDP
 inline constexpr size_t kAmplificationFactor = 3;
 inline constexpr base::Duration kKeepaliveInterval = base::seconds(25);
-// Copies that an ANNOUNCE asked for end so long after it.
+// Copies that an ANNOUNCE requested end after this.
 inline constexpr base::Duration kCopiesLifetime = base::seconds(2);
 inline constexpr base::Duration kReassemblyTimeout = base::seconds(1);
 

@@ -1,7 +1,7 @@
-// Frames: what a body carries besides packets. `parse` starts at the type byte, `serialize` writes
-// it; both take the whole frame, its length included where it has one. Sequence numbers inside
-// frames are whole. Views lie in the parsed body. Errors of every parse: Truncated, Malformed, both
-// of which void the datagram. docs/PROTOCOL.md section 3.4.
+// Frames: the content of a body besides packets. `parse` starts at the type byte, `serialize`
+// writes it; both handle the whole frame, including its length if it has one. Sequence numbers
+// inside frames are complete. Views point into the parsed body. Errors of every parse: Truncated,
+// Malformed, both of which void the datagram. docs/PROTOCOL.md section 3.4.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -39,11 +39,11 @@ struct Ack {
     bool previous_epoch = false;  // the one before that of the datagram which carries the ACK
     uint32_t highest = 0;         // number that the ranges begin with
     uint32_t delay = 0;           // from its arrival to the sealing of this ACK, in kAckTimeUnit
-    uint32_t interval_ms = 0;     // present time between ACKs of this path that are owed
+    uint32_t interval_ms = 0;     // current time between owed ACKs of this path
     // The receiver's clock when it arrived, in kAckTimeUnit, modulo kAckClockModulus; its zero is
     // arbitrary.
     uint32_t clock = 0;
-    uint32_t missing = 0;  // numbers below `highest` that have not come, of the whole space
+    uint32_t missing = 0;  // missing numbers below `highest`, of the whole space
     base::ByteView ranges;
 
     static base::Result<Ack> parse(base::ByteReader& reader);
@@ -54,7 +54,7 @@ struct Ack {
     bool operator==(const Ack& other) const;
 };
 
-// The datagram is a copy of the aggregate that was first sealed as (space, sequence).
+// The datagram is a copy of the aggregate first sealed as (space, sequence).
 struct Copy {
     Space space;
     uint32_t sequence = 0;
@@ -80,7 +80,7 @@ struct Floor {
 struct Generation {
     uint16_t slot = 0;
     uint8_t generation = 0;
-    uint8_t oldest = 0;  // all before it are abandoned
+    uint8_t oldest = 0;  // all earlier ones are abandoned
     uint8_t base = 0;
     uint32_t keep_bytes = 0;  // from the end of `base`
     uint32_t hash = 0;
@@ -240,7 +240,7 @@ struct Close {
     bool operator==(const Close& other) const;
 };
 
-// Where the packets of striped flows stand: this datagram is number `number` of that flow.
+// Positions of the packets of striped flows: this datagram is number `number` of that flow.
 struct Order {
     struct Place {
         uint32_t index = 0;  // of the flow

@@ -1,4 +1,4 @@
-// Messages without protection, version nibble 0. Nobody may change state because of one alone.
+// Messages without protection, version nibble 0. They must never change state on their own.
 // docs/PROTOCOL.md section 3.6.
 #pragma once
 
@@ -63,7 +63,7 @@ using UnsealedMessage = std::variant<Versions, Unknown>;
 // Parses a datagram of kind Unsealed. Errors: Truncated, Malformed, Unsupported (type).
 base::Result<UnsealedMessage> parse_unsealed(base::ByteView datagram);
 
-// An answer may be sent only when it is no longer than what caused it.
+// An answer may be sent only if it is no longer than its cause.
 constexpr bool may_answer(size_t answer_bytes, size_t cause_bytes) {
     return answer_bytes <= cause_bytes;
 }

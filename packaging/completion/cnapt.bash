@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | paths | snapts | ping | portal | usage | reload | doctor | check)
+            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -37,7 +37,11 @@ _cnapt()
             fi
             ;;
         --by)
-            _cnapt_list "$current" 'user class snapt day month app'
+            if [[ $command == top ]]; then
+                _cnapt_list "$current" 'process app class'
+            else
+                _cnapt_list "$current" 'user class snapt day month app'
+            fi
             return
             ;;
         --class)
@@ -52,22 +56,23 @@ _cnapt()
             _cnapt_zones "$current"
             return
             ;;
-        --timeout | --from | --to | --user | --process | --count) return ;;
+        --timeout | --from | --to | --user | --process | --count | --limit) return ;;
     esac
 
     case $command in
-        '') options='run resolver status flows paths snapts ping portal usage reload doctor check help --help --version' ;;
+        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts ping portal usage reload doctor check' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check' -- "$current"))
                 return
             fi
             ;;
         run) options='--config --policy --state --verbose' ;;
         status) options='--wait --timeout --wide --watch' ;;
         resolver) options='--config --restore --state' ;;
-        flows) options='--all --class --process --sort --wide --watch' ;;
+        flows) options='--all --class --process --sort --limit --wide --watch' ;;
+        top) options='--by --limit --wide --watch' ;;
         paths | snapts) options='--wide --watch' ;;
         reload) options='' ;;
         ping) options='--count' ;;
@@ -79,7 +84,7 @@ _cnapt()
             fi
             ;;
         doctor) options='--config --policy --state' ;;
-        usage) options='--by --from --to --zone --user --wide --watch' ;;
+        usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         check)
             options='--config --policy'
             if [[ $current != -* ]]; then

@@ -139,7 +139,7 @@ _snapt()
             ;;
         status) options='--wait --timeout --wide --watch' ;;
         sessions) options='--wide --watch' ;;
-        flows) options='--all --class --user --sort --wide --watch' ;;
+        flows) options='--all --class --user --sort --limit --wide --watch' ;;
         top) options='--by --limit --wide --watch' ;;
         reload) options='' ;;
         disconnect)
@@ -150,7 +150,7 @@ _snapt()
             fi
             ;;
         doctor) options='--config --state' ;;
-        usage) options='--by --from --to --zone --user --wide --watch' ;;
+        usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         quota) options='show set' ;;
         'quota show' | 'quota set')
             case $command in
@@ -194,7 +194,7 @@ _snapt()
         verify) options='--state' ;;
         'plan use') options='--user --from --zone --state' ;;
         'plan show') options='--rev --toml --state --wide --watch' ;;
-        rate) options='--dry-run --plan --rev --plan-file --state --by --from --to --zone --user --wide --watch' ;;
+        rate) options='--dry-run --plan --rev --plan-file --state --by --from --to --zone --user --csv --wide --watch' ;;
         check)
             options='--config'
             if [[ $current != -* ]]; then

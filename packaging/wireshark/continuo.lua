@@ -251,8 +251,8 @@ local function show_inside(record, header, stream, tvb, tree, pinfo)
             src_port = pinfo.src_port, dst_port = pinfo.dst_port, can_desegment = pinfo.can_desegment, desegment_len = pinfo.desegment_len,
             desegment_offset = pinfo.desegment_offset}
         for _, packet in ipairs(packets) do
-            -- What Wireshark's own dissectors stumble over, such as overlapping segments that they put together, is no fault
-            -- of the datagram: they have put it into the tree, and the other packets follow.
+            -- A failure of Wireshark's own dissectors, for instance at overlapping segments that they reassemble, is no fault of
+            -- the datagram: it is shown in the tree, and the other packets follow.
             pcall(ip.call, ip, packet.tvb or ByteArray.new(packet.bytes, true):tvb("Inner packet"), pinfo, packet.tree)
         end
         if #packets > 0 then
@@ -396,8 +396,8 @@ local function show_record(tvb, pinfo, root, say)
     end
 end
 
--- What a connection carries, of which this is a segment, perhaps the first that is seen. `kind`: what was found before. Ports
--- are used again, so that a beginning of the other kind counts more.
+-- The kind of a connection from one segment, perhaps the first one seen. `kind`: found before. Ports are reused, so the beginning
+-- of another kind takes precedence.
 local function kind_of(tvb, is_up, kind)
     local first = tvb(0, 1):uint()
     if tvb:len() < record_prefix + 2 then return kind or (is_up and first == 0 and "records" or nil) end

@@ -1,5 +1,5 @@
--- Frames of Continuo (docs/PROTOCOL.md section 3.4) for continuo_inside.lua, and the cursor that both read with. What is
--- wrong raises an error {malformed = TEXT}.
+-- Frames of Continuo (docs/PROTOCOL.md section 3.4) for continuo_inside.lua, and the cursor that both use.
+-- Malformed input raises an error {malformed = TEXT}.
 local bits = bit32 or bit
 local band, rshift = bits.band, bits.rshift
 

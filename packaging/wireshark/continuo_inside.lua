@@ -159,7 +159,7 @@ local function new_flow(kind)
     return {kind = basic, is_v6 = kind >= 8, is_tcp = basic == 4 or basic == 5, is_echo = basic == 2 or basic == 3, references = {}}
 end
 
--- What an entry builds on, found when its datagram is first seen and kept for later looks.
+-- The reference of an entry, resolved when its datagram is first seen and kept for later visits.
 local function resolve(state, find)
     state.ordinal = state.ordinal + 1
     local kept = state.record.resolved[state.ordinal]
@@ -372,7 +372,7 @@ function inside.show(view, tree, options)
     options.summary = table.concat(parts, ", ")
     if not good then error(fault, 0) end
     if options.is_new then
-        -- What was not read may have set any reference.
+        -- Unread datagrams may have set any reference.
         if state.has_unread then
             for _, flow in pairs(state.context) do flow.references = {} end
         end

@@ -1,5 +1,5 @@
 -- Expands compressed sections of Continuo (docs/PROTOCOL.md section 7.1) for continuo_inside.lua: the content of one
--- compressed block of zstd (RFC 8878 section 3.1.1.3), without a dictionary. What is wrong raises an error {malformed = TEXT}.
+-- compressed block of zstd (RFC 8878 section 3.1.1.3), without a dictionary. Malformed input raises an error {malformed = TEXT}.
 local byte, char, floor = string.byte, string.char, math.floor
 
 local most_literals = 131072

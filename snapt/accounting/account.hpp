@@ -8,7 +8,7 @@ namespace continuo::snapt {
 
 inline constexpr int64_t kUsPerSecond = 1'000'000;
 
-// Id that no account has.
+// The id of no account.
 inline constexpr int64_t kNoAccount = 0;
 
 struct Quota {
@@ -17,8 +17,7 @@ struct Quota {
     bool operator==(const Quota&) const = default;
 };
 
-// What happens when a quota or a credit is used up: the user is told; it gets a rate; what it sends
-// is refused.
+// Effect of a used-up quota or credit: the user is notified, gets a rate, or is refused.
 enum class OnExhausted : uint8_t { Notify, Throttle, Stop };
 struct Exhaustion {
     OnExhausted action = OnExhausted::Notify;
@@ -28,7 +27,7 @@ struct Exhaustion {
 
 struct Account {
     int64_t id = kNoAccount;  // never used twice
-    std::string user;         // its name, which another account may have afterwards
+    std::string user;         // the account's name, which may later be given to another
 };
 
 }  // namespace continuo::snapt

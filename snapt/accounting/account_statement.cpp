@@ -14,7 +14,7 @@ using base::Result;
 
 constexpr Error kNoMonth{Errc::InvalidConfig, "expected a month, such as 2026-11", 0};
 
-// The month behind, which exists for every month that has four digits of a year.
+// The previous month; it exists for every month with a four-digit year.
 Result<std::string> month_after(const std::string& month) {
     constexpr size_t kYearDigits = 4;
     constexpr size_t kMonthBytes = 7;
@@ -51,7 +51,7 @@ Result<void> take_span(AccountStatement& statement) {
     return {};
 }
 
-// As charged in the month itself: what was late, or rated again, is told apart.
+// Charges made in the month itself: late and re-rated usage is listed separately.
 Result<void> take_usage(Database& database, AccountStatement& statement) {
     Statement select = CTN_TRY(database.prepare(
         "SELECT c.cls,sum(c.records),sum(c.pay_up),sum(c.pay_down),sum(c.pre),sum(c.post),"
@@ -76,7 +76,7 @@ Result<void> take_usage(Database& database, AccountStatement& statement) {
     return {};
 }
 
-// Corrections that are for charges, with whether they are for usage that was rated again.
+// Corrections of charges, and whether they come from re-rating.
 using ChargeEntries = std::map<int64_t, bool>;
 
 Result<ChargeEntries> take_late(Database& database, AccountStatement& statement) {

@@ -1,6 +1,5 @@
-// AccountStatement: what an account used and what was booked for it in a month of a time zone, from
-// the balance before to the one after. Its lines add up: opening, usage, discount and bookings give
-// closing.
+// AccountStatement: usage and bookings of an account in a month of a time zone, between two
+// balances. Its lines add up: opening, usage, discount and bookings give closing.
 #pragma once
 
 #include "snapt/accounting/charges.hpp"
@@ -11,7 +10,7 @@
 
 namespace continuo::snapt {
 
-// Bookings that have a line of their own; the sum of further ones is told.
+// Most bookings with their own line; further ones are given as a sum.
 inline constexpr size_t kMaxStatementBookings = 1000;
 
 struct StatementUsage {
@@ -30,17 +29,17 @@ struct AccountStatement {
     ChargeSums total;
     int64_t usage_ud = 0;              // entries, below zero
     int64_t discount_ud = 0;           // entries
-    int64_t late_ud = 0;               // usage that was booked in the month, late
-    ChargeSums late;                   // of it; in no row of `usage`
-    int64_t rerated_ud = 0;            // differences since usage was rated again
+    int64_t late_ud = 0;               // usage booked in the month, late
+    ChargeSums late;                   // late usage; in no row of `usage`
+    int64_t rerated_ud = 0;            // differences from re-rating
     std::vector<MoneyEntry> bookings;  // payments, corrections, refunds, rewards
     int64_t further_bookings = 0;      // beyond kMaxStatementBookings
     int64_t further_ud = 0;
     int64_t closing_ud = 0;
 };
 
-// `month` as "2026-11"; without `zone` that of the account. InvalidConfig for what is none,
-// NotFound for an unknown zone or account.
+// `month` as "2026-11"; without `zone` the account's. InvalidConfig for an invalid month, NotFound
+// for an unknown zone or account.
 base::Result<AccountStatement> account_statement(Database& database,
                                                  int64_t account_id,
                                                  const std::string& month,

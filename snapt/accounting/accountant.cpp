@@ -71,7 +71,7 @@ bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) 
     return desk_->may_ask(query) && push({{}, Question{query, now_us, std::move(done)}, {}});
 }
 
-// One pass over the slots serves all who ask meanwhile.
+// One pass over the slots serves all pending questions.
 void Accountant::answer(const std::vector<Question>& questions) {
     std::set<std::string> users;
     bool is_for_all = false;
@@ -201,7 +201,7 @@ void Accountant::on_tick(int64_t now_us) {
         note_write({});
         return;
     }
-    // It may go well although nothing was written.
+    // It may succeed although nothing was written.
     const bool is_due = status().write_error && std::abs(now_us - probed_at_us_) >= kWriteProbeUs;
     if (is_due) {
         probed_at_us_ = now_us;
@@ -210,8 +210,8 @@ void Accountant::on_tick(int64_t now_us) {
     }
 }
 
-// What a meter counts from here on, and is sealed all the same, counts twice until the next time:
-// no more than comes meanwhile.
+// Bytes that a meter counts from here on and that are sealed all the same count twice until the
+// next seal: at most the traffic in between.
 void Accountant::seal_for_quotas(int64_t now_us) {
     std::vector<SealedMeter> meters;
     std::set<std::string> users;
@@ -238,7 +238,7 @@ void Accountant::seal_for_quotas(int64_t now_us) {
 }
 
 void Accountant::serve(std::deque<Command> commands) {
-    // Sessions that were opened one after the other share a commit.
+    // Sessions opened in a row share a commit.
     std::vector<Opening> openings;
     std::vector<Question> questions;
     for (Command& command : commands) {

@@ -1,7 +1,7 @@
-// Accountant: the ledger with its thread, and the desk that answers for it. Data and control loops
-// hand it commands through a bounded queue and never wait for the disk; callbacks run on the
-// ledger's thread, those of usage on the desk's. Counting itself needs no command: it happens in
-// the slots.
+// Accountant: the ledger with its thread, and the desk that answers questions about it. Data and
+// control loops hand it commands through a bounded queue and never wait for the disk. Callbacks run
+// on the ledger's thread, those of usage on the desk's. Counting itself needs no command: it
+// happens in the slots.
 #pragma once
 
 #include "snapt/accounting/ledger.hpp"
@@ -19,14 +19,13 @@
 
 namespace continuo::snapt {
 
-// A command beyond this is refused and counted; the caller tries again later or refuses the
-// session.
+// Most queued commands. A further one is refused and counted; the caller tries again later or
+// refuses the session.
 inline constexpr size_t kMaxLedgerCommands = 16'384;
-// The ledger's thread stands back behind what carries data (nice(2)); logins wait for it.
+// The ledger's thread has a lower priority than data (nice(2)); logins wait for it.
 inline constexpr int kAccountantNiceness = 5;
 
-// After a write that failed, the next is tried so long after it, if nothing else writes. A choice,
-// not measured.
+// Delay of the next write after a failed one, if nothing else writes. A choice, not measured.
 inline constexpr int64_t kWriteProbeUs = 10'000'000;
 
 class Accountant {
@@ -38,33 +37,34 @@ class Accountant {
     start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days = 0);
     Accountant(const Accountant&) = delete;
     Accountant& operator=(const Accountant&) = delete;
-    // Without a stop() before, nothing more is sealed: the next start recovers it.
+    // Without stop() nothing more is sealed: the next start recovers it.
     ~Accountant();
 
-    // Valid until destruction; flow tables are to be destroyed before.
+    // Valid until destruction; destroy flow tables first.
     flow::SlotSource& slots() { return ledger_->live(); }
     int64_t epoch() const { return epoch_; }
 
-    // The session's number, for its flows' slots. Its traffic may flow once `committed` was called
-    // with it.
+    // Opens a session, whose number its flows' slots use. Traffic may flow once `committed` was
+    // called with it.
     std::optional<uint32_t> open_session(const SessionIdentity& identity, Committed committed);
     bool close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
-    // Takes what is new of `names`, whenever it comes to that.
+    // Takes the new entries of `names`, some time later.
     bool name_apps(uint32_t session_number, std::shared_ptr<AppNames> names);
-    // Each second. A tick that was not served yet is replaced.
+    // Call each second. Replaces a tick that was not served yet.
     void tick(int64_t now_us);
     // Seals, then sums. False: too many questions wait.
     bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
 
-    // Any thread. The user's quota and credit act on it, until nobody else holds it.
+    // Any thread. The user's quota and credit act on the meter until nobody else holds it.
     void watch(std::shared_ptr<UserMeter> meter) { desk_->watch(std::move(meter)); }
 
-    // Waits until every command and tick given before is done.
+    // Waits until all earlier commands and ticks are done.
     void flush();
-    // Serves what is queued, seals everything and ends the thread. Nobody may count any more. Once.
+    // Serves the queue, seals everything and ends the thread. Nobody may count afterwards. Call
+    // once.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause = flow::Cause::Admin);
 
-    // Any thread. Result of a write of the database: an error, or nothing.
+    // Any thread. Result of a database write: an error, or nothing.
     void note_write(const std::optional<base::Error>& error);
     LedgerStatus status() const;
     uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }

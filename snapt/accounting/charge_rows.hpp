@@ -1,4 +1,4 @@
-// Rows that charges are read from and written to, for those who book, rate again and verify.
+// Database rows of charges, shared by booking, re-rating and verify.
 #pragma once
 
 #include "snapt/accounting/charges.hpp"
@@ -9,19 +9,19 @@
 
 namespace continuo::snapt {
 
-// The question for such records; `rest` says for which, and in what order.
+// The query for such records; `rest` is its condition and order.
 std::string select_charged(std::string_view rest, std::string_view index = {});
 ChargedRecord charged_record(const Statement& row);
 
-// Adds what the record costs; null for no plan. A record of no class is damage, which verify tells
-// of, and costs nothing.
+// Adds the price of the record; null: no plan. A record without a class is damaged, which verify
+// reports, and costs nothing.
 void add_record(ChargeSums& sums, const ChargedRecord& record, const rating::Plan* plan);
 
-// The question for charges `c`.
+// The query for charges `c`.
 std::string select_charges(std::string_view rest, std::string_view index = {});
 Charge charge_of(const Statement& row);
 base::Result<void> insert_charge(Database& database, const Charge& charge);
-// Of charges `c` that no other one stands for.
+// True for charges `c` that no other charge replaces.
 inline constexpr std::string_view kIsCurrent =
     "NOT EXISTS(SELECT 1 FROM charge r WHERE r.replaces=c.charge_id)";
 

@@ -10,7 +10,7 @@ namespace {
 
 using base::Result;
 
-// Numbers of records that were charged together.
+// Numbers of records charged together.
 struct ChargedRange {
     std::string snapt_id;
     int64_t epoch = 0;
@@ -71,7 +71,7 @@ const BookedPlace* booked_place(const std::vector<BookedPlace>& places,
     return nullptr;
 }
 
-// Walks through the records beside the ranges, both in the order of their keys.
+// Walks through the records and the ranges in parallel, both in the order of their keys.
 class ChargeWalk {
   public:
     ChargeWalk(const std::vector<ChargedRange>& ranges,
@@ -125,10 +125,10 @@ class ChargeWalk {
     Faults& faults_;
     size_t next_ = 0;
     int64_t records_ = 0;
-    int64_t owned_ = 0;  // of them, of an account
+    int64_t owned_ = 0;  // those with an account
 };
 
-// Each of them would be as its records make it.
+// Whether each charge is what its records give.
 Result<void> verify_no_twins(Database& database, Faults& faults) {
     Statement select = CTN_TRY(database.prepare(
         "SELECT max(charge_id) FROM charge WHERE replaces IS NULL "

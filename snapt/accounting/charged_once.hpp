@@ -1,4 +1,4 @@
-// A part of verify: whether every usage record that is booked is in one charge.
+// Part of verify: whether every booked usage record is in one charge.
 #pragma once
 
 #include "snapt/accounting/database.hpp"
@@ -7,7 +7,7 @@
 
 namespace continuo::snapt {
 
-// "12 records", or what is wrong with some of them and where it begins.
+// "12 records", or what is wrong with some of them and where it starts.
 class Faults {
   public:
     void add(const std::string& where) {
@@ -25,9 +25,9 @@ class Faults {
     std::string first_;
 };
 
-// Numbers of records that were charged together overlap with no others and end where `booked` says.
-// They have so many records as the charges, or fewer where old ones were removed; no record of an
-// account is between them.
+// Ranges of records charged together do not overlap and end where `booked` says. They hold as many
+// records as the charges, or fewer where old ones were removed; no record of an account lies
+// between them.
 base::Result<void> verify_charged_once(Database& database, Faults& faults);
 
 }  // namespace continuo::snapt

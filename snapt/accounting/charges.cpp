@@ -10,7 +10,7 @@ namespace {
 
 using base::Result;
 
-// Columns of a record that its charge is made of, in the order of kSelectCharged.
+// Record columns needed for its charge, in the order of kSelectCharged.
 struct ChargedColumn {
     enum : int {
         User,
@@ -161,7 +161,7 @@ bool is_reserved_ref(std::string_view ref) {
            ref.starts_with(kRerateRef);
 }
 
-// By account: the records of one quarter, of all SNAPTs, lie together there.
+// By account: the records of one quarter, of all SNAPTs, are adjacent there.
 Result<void> ChargeSummer::load(const Charge& charge) {
     const std::string sql =
         select_charged("WHERE user_id=(SELECT user_id FROM account WHERE account_id=?1) AND "

@@ -1,7 +1,7 @@
-// Charges: usage records become money. Records of an account and class that ended in one quarter of
-// an hour are charged together, under the plan that is in force at its beginning; no day or month
-// of any zone begins within one. UsageBooker makes them. Charges and their entries are only added,
-// and each record is in one charge that was not replaced.
+// Charges: the price of usage records. Records of an account and class that ended in one quarter of
+// an hour are charged together, under the plan in force at its beginning; no day or month of any
+// zone begins within a quarter. UsageBooker makes them. Charges and their entries are only added,
+// and each record is in exactly one charge that was not replaced.
 #pragma once
 
 #include "rating/rate.hpp"
@@ -11,10 +11,10 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kQuarterUs = 900'000'000;
-// Usage that ended earlier is booked as a correction, with the time of booking: the statement of
-// its month was made already.
+// Usage that ended earlier is booked as a correction, at the time of booking: the statement of its
+// month already exists.
 inline constexpr int64_t kCloseAfterUs = int64_t{48} * 3600 * 1'000'000;
-// References of entries that are booked here begin so; nobody else's do.
+// Prefix of the references of entries booked here; nobody else uses it.
 inline constexpr std::string_view kUsageRef = "u:";
 inline constexpr std::string_view kDiscountRef = "d:";
 inline constexpr std::string_view kRerateRef = "r:";
@@ -33,7 +33,7 @@ struct ChargeSums {
     int64_t net_ud() const { return gross_ud - discount_ud; }
 };
 
-// A usage record, as far as its charge is made of it.
+// The fields of a usage record that its charge needs.
 struct ChargedRecord {
     std::string user;
     int64_t account_id = kNoAccount;
@@ -59,10 +59,10 @@ struct Charge {
     int64_t cls = 0;
     PlanTerms terms;
     ChargeSums sums;
-    std::optional<int64_t> entry_id;     // none: it came to nothing
+    std::optional<int64_t> entry_id;     // none: the amount is zero
     std::optional<int64_t> discount_id;  // of a usage entry
     std::optional<int64_t> replaces;
-    std::string fault;  // why it is of no plan although there is one; empty: no fault
+    std::string fault;  // why no plan applies although there is one; empty: no fault
 
     int64_t from_us() const { return quarter * kQuarterUs; }
 };
@@ -71,17 +71,17 @@ struct Charge {
 struct RerateSpan {
     int64_t from_us = 0;
     int64_t to_us = 0;
-    std::optional<std::string> user;  // accounts of this name only
-    std::optional<PlanTerms> terms;   // none: the plan that is in force now for that time
+    std::optional<std::string> user;  // only accounts of this name
+    std::optional<PlanTerms> terms;   // none: the plan now in force for that time
 };
 struct Rerated {
-    size_t charges = 0;  // that were replaced
-    size_t gone = 0;     // whose records were removed, so that they stay
-    int64_t net_ud = 0;  // what more is charged; below zero: less
-    int64_t next = 0;    // where to go on; 0: done
+    size_t charges = 0;  // replaced charges
+    size_t gone = 0;     // kept, because their records were removed
+    int64_t net_ud = 0;  // additional charge; below zero: less
+    int64_t next = 0;    // where to continue; 0: done
 };
-// Replaces charges whose plan is another one, each difference booked as a correction, and commits;
-// `limit` are looked at, from `after` on (0, then Rerated::next), before others are locked out.
+// Replaces charges made under a different plan, books each difference as a correction, and commits.
+// Checks `limit` charges from `after` on (0, then Rerated::next) before it locks others out.
 base::Result<Rerated> rerate(Database& database,
                              PlanBook& plans,
                              const RerateSpan& span,
@@ -90,17 +90,17 @@ base::Result<Rerated> rerate(Database& database,
                              int64_t after,
                              size_t limit);
 
-// When usage begins whose charge has a fault, and was not rated again since; nothing: none is.
+// Start of the usage whose charge has a fault and was not re-rated; nothing: none.
 base::Result<std::optional<int64_t>> first_fault_us(Database& database);
-// The same as a sentence, with how many there are; empty: none.
+// The same as a sentence, with the number of charges; empty: none.
 base::Result<std::string> charge_trouble(Database& database);
 
-// Charges that were not replaced, or with `all` every one, in their order.
+// Charges that were not replaced, or with `all` every one, in order.
 base::Result<void> visit_charges(Database& database,
                                  bool all,
                                  const std::function<base::Result<void>(const Charge&)>& visit);
-// Sums of charges anew, from the records that are still there. Charges of an account and quarter
-// are best asked for one after the other: it keeps the records of the latest.
+// Recomputes sums of charges from the records that are still there. Ask for charges of an account
+// and quarter in a row: the latest records are cached.
 class ChargeSummer {
   public:
     explicit ChargeSummer(Database& database) : database_(database) {}

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -21,11 +22,13 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
+constexpr Error kIsNewer{Errc::Unsupported, "ledger.db was written by a newer version", 0};
+
 Error error_of(sqlite3* connection, int code) {
     const int system = connection == nullptr ? 0 : sqlite3_system_errno(connection);
     switch (code & 0xFF) {
     case SQLITE_NOTADB:
-        return {Errc::Malformed, "ledger.db is no ledger database (not an SQLite file)", 0};
+        return {Errc::Malformed, "ledger.db is not a ledger database (not an SQLite file)", 0};
     case SQLITE_CORRUPT:
         return {Errc::Malformed, "ledger.db is damaged", 0};
     case SQLITE_READONLY:
@@ -72,8 +75,8 @@ Result<int64_t> query_integer(Database& database, const char* sql) {
     return statement.integer(0);
 }
 
-// The file holds keys: nobody else may read it. O_EXCL, because closing a second descriptor of a
-// file that is in use would drop SQLite's locks.
+// The file holds keys: nobody else may read it. O_EXCL: closing a second descriptor of a file in
+// use would drop SQLite's locks.
 void create_private(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
@@ -206,6 +209,73 @@ Result<Database> Database::open(const std::string& path, OpenMode mode) {
     return database;
 }
 
+namespace {
+
+Result<bool> looks_damaged(Database& database) {
+    const int64_t application = CTN_TRY(query_integer(database, "PRAGMA application_id"));
+    const int64_t version = CTN_TRY(query_integer(database, "PRAGMA user_version"));
+    const int64_t objects = CTN_TRY(query_integer(database, "SELECT count(*) FROM sqlite_schema"));
+    if (application != kApplicationId) {
+        return application != 0 || objects != 0;
+    }
+    if (version > kSchemaVersion) {
+        return kIsNewer;
+    }
+    if (version < 1) {
+        return true;
+    }
+    Statement check = CTN_TRY(database.prepare("PRAGMA quick_check(1)"));
+    return !CTN_TRY(check.step()) || check.text(0) != "ok";
+}
+
+// Whether SQLite can read every byte of the database and its log: it calls a page that it cannot
+// read a damage.
+bool is_readable(sqlite3* connection) {
+    constexpr int kChunk = 64 << 10;
+    std::vector<char> chunk(size_t{kChunk});
+    for (const int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER}) {
+        sqlite3_file* file = nullptr;
+        if (sqlite3_file_control(connection, "main", which, &file) != SQLITE_OK ||
+            file == nullptr || file->pMethods == nullptr) {
+            continue;
+        }
+        sqlite3_int64 size = 0;
+        if (file->pMethods->xFileSize(file, &size) != SQLITE_OK) {
+            return false;
+        }
+        for (sqlite3_int64 at = 0; at < size; at += kChunk) {
+            const int code = file->pMethods->xRead(file, chunk.data(), kChunk, at);
+            if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+Result<bool> Database::is_damaged(const std::string& path) {
+    sqlite3* connection = nullptr;
+    const int code = sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE, nullptr);
+    Database database(connection);
+    if (code != SQLITE_OK) {
+        return error_of(connection, code);
+    }
+    sqlite3_extended_result_codes(connection, 1);
+    sqlite3_busy_timeout(connection, kBusyTimeoutMs);
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    const auto found = looks_damaged(database);
+    if (!found && found.error().code != Errc::Malformed) {
+        return found.error();
+    }
+    const bool is_damaged = !found || *found;
+    if (is_damaged && !is_readable(connection)) {
+        return error_of(nullptr, SQLITE_IOERR_READ);
+    }
+    return is_damaged;
+}
+
 Result<void> Database::check_owner(OpenMode mode) {
     if (mode != OpenMode::ReadOnly && sqlite3_db_readonly(connection_.get(), "main") == 1) {
         return error_of(connection_.get(), SQLITE_READONLY);
@@ -221,7 +291,7 @@ Result<void> Database::check_owner(OpenMode mode) {
             return Error{Errc::NotFound, "ledger.db is empty", 0};
         }
     } else if (version > kSchemaVersion) {
-        return Error{Errc::Unsupported, "ledger.db was written by a newer version", 0};
+        return kIsNewer;
     } else if (version < kSchemaVersion && mode == OpenMode::ReadOnly) {
         return Error{Errc::Unsupported, "ledger.db is of an older version, which snapt run renews",
                      0};

@@ -1,4 +1,4 @@
-// Database and Statement: the little of SQLite that accounting needs, without its header. A
+// Database and Statement: the part of SQLite that accounting needs, without its header. A
 // connection belongs to one thread at a time. Errors carry a sentence for the operator in `where`.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace continuo::snapt {
 
 class TimeZone;
 
-// Parameters count from 1, columns from 0. A failed bind shows at the next step.
+// Parameters count from 1, columns from 0. A failed bind is reported by the next step.
 class Statement {
   public:
     Statement() = default;  // of no use until assigned
@@ -30,7 +30,7 @@ class Statement {
     Statement& bind(int parameter, const std::optional<std::string>& text);
     Statement& bind_null(int parameter);
 
-    // True: there is a row; false: done, and the statement is ready for the next use.
+    // True: there is a row; false: done, and the statement can be used again.
     base::Result<bool> step();
     // Steps to the end.
     base::Result<void> run();
@@ -53,21 +53,26 @@ class Statement {
     int bind_result_ = 0;
 };
 
-// Renew: ReadWrite by who has the FolderLock.
+// Renew: ReadWrite by the holder of the FolderLock.
 enum class OpenMode : uint8_t { Renew, ReadWrite, ReadOnly };
 
-// True when `error`, which came from a database, says that the disk is full.
+// True when `error`, which must come from a database, means that the disk is full.
 bool is_disk_full(const base::Error& error);
 
 class Database {
   public:
-    // Opens the ledger database; unless ReadOnly creates it (0600) and its tables when there is
-    // none, brings one of an older version to this one, and sets WAL with synchronous=FULL. Fails
-    // on a damaged or foreign file and on one of a newer version; of an older one in mode ReadOnly,
-    // and in mode ReadWrite while a process has the folder's lock, which works with its tables.
-    // Waits up to kBusyTimeoutMs for other writers, as every later call does.
+    // Opens the ledger database. Unless ReadOnly, creates it (0600) with its tables if missing,
+    // upgrades an older version, and sets WAL with synchronous=FULL. Fails on a damaged or foreign
+    // file and on a newer version; on an older one in mode ReadOnly, and in mode ReadWrite while a
+    // process that uses its tables holds the folder's lock. Waits up to kBusyTimeoutMs for other
+    // writers, as every later call does.
     static base::Result<Database> open(const std::string& path, OpenMode mode);
     static constexpr int kBusyTimeoutMs = 5000;
+
+    // Reads all of a file of any version up to this one and changes nothing: whether it is damaged
+    // or another program's. An empty file is neither. An error where that cannot be told: input
+    // errors are no damage.
+    static base::Result<bool> is_damaged(const std::string& path);
 
     base::Result<void> execute(const char* sql);
     base::Result<Statement> prepare(const char* sql);
@@ -78,7 +83,7 @@ class Database {
     // outlive their use.
     base::Result<void> set_zone(const TimeZone& zone);
 
-    // Asked now and then during every statement: true ends it with LimitReached. Null: nobody.
+    // Called at intervals during every statement: true ends it with LimitReached. Null: none.
     void set_give_up(const std::function<bool()>* give_up);
 
   private:
@@ -110,12 +115,12 @@ class Transaction {
     Database* database_;
 };
 
-// Who has many transactions pauses so long between two, so that those who wait for the lock find it
-// free: they look for it each 100 ms at last.
+// Pause between two of many transactions, so that waiting processes find the lock free: they try
+// every 100 ms at the latest.
 inline constexpr std::chrono::milliseconds kBetweenTransactions{50};
 void pause_between_transactions();
 
-// Questions that see the same moment, until it is destroyed.
+// Makes queries see one snapshot until it is destroyed.
 class ReadMoment {
   public:
     explicit ReadMoment(Database& database) : database_(database) {}

@@ -21,7 +21,7 @@ bool DiskReserve::make(uint64_t free_bytes, uint64_t spare_bytes) const {
     const bool is_made =
         file.is_open() && ::posix_fallocate(file.value(), 0, static_cast<off_t>(bytes_)) == 0;
     if (!is_made) {
-        ::unlink(path_.c_str());  // half a reserve takes room and is none
+        ::unlink(path_.c_str());  // a partial reserve takes room and is useless
     }
     return is_made;
 }

@@ -1,5 +1,5 @@
-// DiskReserve: a file that holds blocks of the disk until there are no others. It is given up once,
-// so that what is due can be written, and made again when the disk has room.
+// DiskReserve: a file that holds disk blocks for when no others are free. It is released once, so
+// that due records can be written, and created again when the disk has room.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace continuo::snapt {
 
 class DiskReserve {
   public:
-    // 0 bytes: there is none.
+    // 0 bytes: no reserve.
     DiskReserve(std::string path, uint64_t bytes) : path_(std::move(path)), bytes_(bytes) {}
-    // Makes it, if it is missing and at least `spare_bytes` of `free_bytes` remain beside it. True
-    // when it was made.
+    // Creates the file if it is missing and at least `spare_bytes` of `free_bytes` would remain.
+    // True when it was created.
     bool make(uint64_t free_bytes, uint64_t spare_bytes) const;
-    // True: its blocks are free now. False: there was none.
+    // True: its blocks were freed. False: there was none.
     bool give_up() const;
 
   private:

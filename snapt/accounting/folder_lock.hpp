@@ -1,4 +1,5 @@
-// FolderLock: one process at a time writes the live file of a state folder, or changes its tables.
+// FolderLock: lets one process at a time write the live file of a state folder or change its
+// tables.
 #pragma once
 
 #include "common/base/result.hpp"

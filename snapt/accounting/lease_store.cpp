@@ -20,7 +20,7 @@ constexpr int64_t kFirstIndex = 2;
 constexpr int64_t kMaxIndex = 0x7FFF'FFFF;
 constexpr int64_t kUsPerS = 1'000'000;
 
-// Largest index for a node in the prefix; IPv4's last address is the broadcast one.
+// Largest index of a node in the prefix; IPv4's last address is the broadcast address.
 int64_t last_index(const IpPrefix& prefix) {
     const int host_bits = (prefix.address.is_v4() ? 32 : 128) - prefix.length;
     if (host_bits > 31) {
@@ -52,7 +52,7 @@ std::string numbered(const std::string& name, size_t number) {
     return name.substr(0, kMaxNameBytes - suffix.size()) + suffix;
 }
 
-// True when `form` is a name that numbered() makes of `name`.
+// True when numbered() can make `form` from `name`.
 bool is_form_of(const std::string& form, const std::string& name) {
     constexpr uint64_t kMaxNumber = 1'000'000;
     const size_t dash = form.rfind('-');
@@ -162,8 +162,8 @@ Result<void> LeaseStore::remove(int64_t index) {
     return remove.bind(1, index).run();
 }
 
-// Names of nodes cost nothing: with a new one each time a user would have every address for
-// lease_s.
+// Limits new addresses: a user could otherwise take every address for lease_s with made-up node
+// names, which cost nothing.
 Result<std::optional<int64_t>> LeaseStore::surplus_index(int64_t account_id) {
     Statement count = CTN_TRY(database_.prepare(
         "SELECT count(*) FROM lease WHERE account_id=? AND address_index BETWEEN ? AND ?"));
@@ -183,7 +183,7 @@ Result<std::optional<int64_t>> LeaseStore::surplus_index(int64_t account_id) {
     return index;
 }
 
-// Clearing takes long, and whoever goes through many names of nodes asks for it each time.
+// Clearing takes long, and a user with many node names triggers it each time.
 bool LeaseStore::may_have_used(int64_t account_id, int64_t now_us) {
     constexpr int64_t kMostUs = kUsedLeaseBurst * kUsedLeaseIntervalUs;
     std::erase_if(paid_at_us_, [now_us](const auto& paid) {
@@ -248,7 +248,7 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
     for (size_t number = 1;; ++number) {
         const std::string name = numbered(claimant.node, number);
         const auto other = nodes.find(name);
-        // A lease without an id is the node's own, from a version that had no ids.
+        // A lease without an id belongs to the node: it is from a version that had no ids.
         if (other == nodes.end() || !other->second) {
             return Naming{name};
         }

@@ -22,7 +22,7 @@ namespace record_flag = flow::record_flag;
 
 constexpr int64_t kUsPerS = 1'000'000;
 constexpr uint32_t kQuarterHourS = 900;
-// A clock that goes back further than this was set.
+// A clock that jumps back further than this was set.
 constexpr int64_t kClockStepUs = 500'000;
 
 std::string kernel_boot_id() {
@@ -84,7 +84,7 @@ Result<void> Ledger::start(int64_t now_us) {
     const std::string path = options_.state_directory + "/" + kLiveFileName;
     auto created = LiveFile::create(path, live);
     if (!created && is_disk_full(created.error())) {
-        ::unlink(path.c_str());  // all of it is in the database
+        ::unlink(path.c_str());  // its content is in the database
         static_cast<void>(give_up_reserve(created.error(), now_us));
         created = LiveFile::create(path, live);
     }
@@ -176,7 +176,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     }
     CTN_TRY(checkpoint(now_us));
     if (is_unsynchronised_ && is_boundary) {
-        look_at_clock();  // all that was counted before is sealed
+        look_at_clock();  // everything counted before is sealed
     }
     return records;
 }
@@ -306,7 +306,7 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             sealing.freed_slots.push_back(slot);
         } else {
             sealing.sessions_in_use.insert(image.session_number);
-            // A flow that began behind the boundary belongs to the next interval.
+            // A flow that began after the boundary belongs to the next interval.
             const bool is_next = pass.end_us < pass.now_us && image.opened_at_us >= pass.end_us &&
                                  image.opened_at_us <= pass.now_us;
             if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
@@ -352,14 +352,14 @@ Result<void> Ledger::seal_slot(const Pass& pass, const SlotImage& image, Sealing
     return {};
 }
 
-// Gives the time up to which it is recorded.
+// Returns the time up to which the slot is recorded.
 Result<int64_t> Ledger::write_flow(const Pass& pass,
                                    const SlotImage& image,
                                    const CounterValues& delta,
                                    const Sealed& base,
                                    Sealing& sealing) {
     const bool is_closed = image.is_closed();
-    // Of a flow that changed its class no record is the first one but that of the first class.
+    // Only the first class of a flow that changes its class has the flow's first record.
     const bool is_first =
         !sealed_.contains(image.flow_id) && flow::flow_number(image.flow_id) == image.flow_id;
     const bool is_last =
@@ -373,7 +373,7 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
         record.t_end = std::min(record.t_end, pass.end_us);  // no record crosses a boundary
     }
     if (record.t_start >= record.t_end) {
-        // Single moments, and what the clock made of times when it was set.
+        // Instants, and times that a clock change has distorted.
         (is_closed ? record.t_end : record.t_start) =
             is_closed ? record.t_start + 1 : record.t_end - 1;
     }

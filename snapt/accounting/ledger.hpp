@@ -1,19 +1,19 @@
 // Ledger: turns the cumulative counters of the live file into usage records, each exactly once,
-// through restarts and crashes. One thread; blocks on the disk: never call it from a data loop (see
-// Accountant). Time is UTC microseconds and comes in as an argument.
+// across restarts and crashes. One thread; blocks on the disk: never call it from a data loop (see
+// Accountant). Time is UTC microseconds, passed as an argument.
 //
-// An epoch is one run of the process. Its records have seq 0, 1, 2, … without holes. A record is
-// the gain of a flow's counters since its last record. It is written together with the new sealed
-// values, so that neither a crash before nor one after the commit loses or repeats anything. A
-// closed slot is given back only after that commit.
+// An epoch is one run of the process. Its records have seq 0, 1, 2, … without gaps. A record is the
+// increase of a flow's counters since its last record. It is written together with the new sealed
+// values, so that a crash before or after the commit neither loses nor repeats anything. A closed
+// slot is released only after that commit.
 //
-// After a crash of the process the live file has all that was counted. After one of the machine the
-// records and the last checkpoint have: less than `checkpoint_s` and a commit are lost, nothing is
-// counted twice.
+// After a crash of the process the live file has all counts. After a crash of the machine the
+// records and the last checkpoint have them: less than `checkpoint_s` and a commit are lost, and
+// nothing is counted twice.
 //
-// Records of a user and interval are bounded. Flows beyond that number are merged by session and
-// class: into an image in open_flow that is no slot's, from which one record is made when the
-// interval ends. The same for all flows while the disk is nearly full.
+// The records of a user per interval are bounded. Further flows are merged by session and class
+// into an image in open_flow without a slot, from which one record is made when the interval ends.
+// All flows are merged so while the disk is nearly full.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
@@ -40,14 +40,14 @@ namespace continuo::snapt {
 inline constexpr const char* kLedgerFileName = "ledger.db";
 inline constexpr const char* kLiveFileName = "live";
 inline constexpr const char* kReserveFileName = "reserve";
-// Room for the records of some hundred thousand flows. A choice, not measured.
+// Enough for the records of some hundred thousand flows. A choice, not measured.
 inline constexpr uint64_t kReserveBytes = uint64_t{32} << 20;
-// A node may name so many applications in a session; further names are not kept.
+// Most application names per session; further ones are dropped.
 inline constexpr size_t kMaxAppsPerSession = 256;
-// Names that wait for the next pass; beyond that a name has to be sent again.
+// Names that wait for the next pass; further ones must be sent again.
 inline constexpr size_t kMaxPendingApps = 16384;
 inline constexpr size_t kMaxAppNameBytes = 64;
-// Ids of what is merged begin here.
+// First id of merged images.
 inline constexpr uint64_t kMergedFlowIdBase = kSharedFlowIdBase + (uint64_t{1} << 61);
 
 std::optional<uint64_t> free_disk_bytes(const std::string& folder);
@@ -60,18 +60,18 @@ struct LedgerOptions {
     uint32_t checkpoint_s = 5;  // between checkpoints; 0: there are none
     uint32_t live_slots = kDefaultLiveSlots;
     Destinations destinations = Destinations::None;
-    // Records of a user in an interval, beside one for each session and class; 0: any number.
+    // Most records of a user in an interval, beside one for each session and class; 0: any number.
     uint32_t user_records = 1000;
-    bool is_aggregate = false;    // no others than those
+    bool is_aggregate = false;    // only merged records
     uint32_t user_slots = 0;      // as LiveFileOptions
-    uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
-    // Of the disk, kept for the moment when it is full; 0: none are.
+    uint64_t min_free_bytes = 0;  // below this flows are merged; 0: never
+    // Disk space held back for when the disk is full; 0: none.
     uint64_t reserve_bytes = 0;
-    // Free bytes of a folder's disk; nothing when unknown.
+    // Free bytes of the disk that holds a folder; nothing: unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
-    // Whether the wall clock is synchronised; asked until it is. Records before that are marked,
-    // and those of that interval.
-    std::function<bool()> is_clock_synchronised{};  // empty: it is
+    // Whether the wall clock is synchronised; asked until it is. Records before that, and those of
+    // that interval, are marked.
+    std::function<bool()> is_clock_synchronised{};  // empty: always
 };
 
 struct SessionIdentity {
@@ -86,39 +86,38 @@ struct SessionOpening {
     uint32_t number = 0;  // unique in the epoch
     SessionIdentity identity;
 };
-// Bytes of a session that belong to no flow.
+// Bytes of a session outside its flows.
 struct SessionOverhead {
     uint64_t tun_up = 0;
     uint64_t tun_down = 0;
 };
 
-// Each of its open flows that has counted something gets a record of its own.
+// Each open flow that has counted anything gets its own record.
 inline constexpr int64_t kUserSealIntervalUs = 100'000;
 
 struct LedgerStatus {
     int64_t epoch = 0;
     int64_t next_seq = 0;
     uint64_t records = 0;            // written in this epoch
-    uint64_t recovered_records = 0;  // written at the start for the epoch before
+    uint64_t recovered_records = 0;  // written at the start, for the previous epoch
     uint64_t failed_seals = 0;
-    uint64_t orphan_records = 0;  // of a session number that was never opened
+    uint64_t orphan_records = 0;  // of a session that was never opened
     int64_t last_commit_at_us = 0;
     uint32_t live_slots = 0;
     uint32_t live_slots_in_use = 0;
-    uint64_t shared_flows = 0;  // flows that got no slot of their own
-    uint64_t merged_flows =
-        0;  // counts that got no record of their own, of which several are a flow's
-    bool is_coarse = false;  // for want of disk all are merged
+    uint64_t shared_flows = 0;  // flows without a slot of their own
+    uint64_t merged_flows = 0;  // merged counts; a flow may have several
+    bool is_coarse = false;     // all flows are merged because the disk is nearly full
     std::optional<uint64_t> free_bytes{};
     std::optional<std::string> write_error{};  // of the latest write, if it failed
     int64_t write_error_since_us = 0;
-    bool is_disk_full = false;    // that is why
-    std::string booking_error{};  // why usage is not booked, or not all of it; empty: it is
+    bool is_disk_full = false;    // the reason of write_error
+    std::string booking_error{};  // why usage is not (completely) booked; empty: it is
 };
 
 class Ledger {
   public:
-    // Opens or creates the database, recovers what the last run left, begins the next epoch and a
+    // Opens or creates the database, recovers what the last run left, starts the next epoch and a
     // new live file. InvalidState when another process uses the folder.
     static base::Result<std::unique_ptr<Ledger>> open(const LedgerOptions& options, int64_t now_us);
     Ledger(const Ledger&) = delete;
@@ -128,25 +127,25 @@ class Ledger {
     LiveFile& live() { return *live_; }
     Database& database() { return database_; }
 
-    // Whether the database can be written: commits an event that says so.
+    // Whether the database can be written: commits a test event.
     base::Result<void> probe_write(int64_t now_us);
-    // Commits; traffic may flow when it returned without error.
+    // Commits; traffic may flow when this has returned without error.
     base::Result<void> open_sessions(std::span<const SessionOpening> openings);
-    // Its flows are to be released before. The session's row goes when the last of them is sealed.
+    // Release the session's flows first. Its row is removed after the last of them is sealed.
     void close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
     void name_app(uint32_t session_number, uint16_t tag, std::string_view name);
 
-    // Call each second. Seals every flow when a boundary has passed, else the closed ones, and
-    // makes a checkpoint of the others when it is time for one. Returns the records written.
+    // Call each second. Seals every flow when a boundary has passed, otherwise the closed ones, and
+    // writes a checkpoint of the others when due. Returns the number of records written.
     base::Result<size_t> tick(int64_t now_us);
-    // Seals every flow up to now, so that a query sees all that was counted; or every one of those
-    // users, no more often than each kUserSealIntervalUs: without what is merged, of which the
-    // records come when the interval ends.
+    // Seals every flow up to now, so that a query sees all counts; or those of `users`, at most
+    // every kUserSealIntervalUs. Merged flows are excluded: their records come when the interval
+    // ends.
     base::Result<size_t> seal_now(int64_t now_us);
     base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
-    // Payload of the account, both ways, that seals have merged in this interval.
+    // Payload of the account, both ways, merged in this interval.
     int64_t merged_payload(int64_t account_id) const;
-    // Last seal of all flows and sessions. Nobody may count any more.
+    // Last seal of all flows and sessions. Nobody may count afterwards.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 
     LedgerStatus status() const;
@@ -202,7 +201,7 @@ class Ledger {
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
     void look_at_disk(int64_t now_us);
-    // After a write that failed: true when it is worth another try.
+    // After a failed write: true when another try is worthwhile.
     base::Result<void> write_probe(int64_t now_us);
     bool give_up_reserve(const base::Error& error, int64_t now_us);
     base::Result<void> write_openings(std::span<const SessionOpening> openings);
@@ -230,12 +229,12 @@ class Ledger {
     std::unordered_map<uint64_t, Sealed> sealed_;   // by flow id; as committed
     std::unordered_map<uint64_t, uint64_t> saved_;  // sums of what open_flow has, by flow id
     int64_t checkpointed_at_us_ = 0;
-    std::vector<uint64_t> freed_flows_;  // their rows go with the next commit
+    std::vector<uint64_t> freed_flows_;  // their rows are removed by the next commit
     std::map<std::pair<uint32_t, uint16_t>, std::string> pending_apps_;  // by session and tag
     std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
     uint64_t next_merged_id_ = kMergedFlowIdBase;
     std::unordered_map<std::string, uint32_t> records_of_;  // users, in this interval
-    bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
+    bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start

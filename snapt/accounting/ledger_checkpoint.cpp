@@ -1,6 +1,6 @@
-// Ledger: what a loss of power leaves. The live file survives a crash of the process and not one of
-// the machine, so the counters of flows that carry traffic are saved beside their sealed values now
-// and then, without a record.
+// Ledger: state that survives a loss of power. The live file survives a crash of the process but
+// not of the machine, so counters of flows with traffic are saved beside their sealed values at
+// intervals, without a record.
 #include "snapt/accounting/ledger_statements.hpp"
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ uint64_t Ledger::sum_of(const CounterValues& values) {
     return sum;
 }
 
-// Open flows that have counted something since they were sealed or saved last.
+// Open flows that have counted anything since they were last sealed or saved.
 std::vector<SlotImage> Ledger::unsaved_flows() const {
     std::vector<SlotImage> flows;
     SlotImage image;

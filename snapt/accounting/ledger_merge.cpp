@@ -1,5 +1,5 @@
-// Ledger: flows that share a record, because their user has had its records of the interval or the
-// disk is nearly full.
+// Ledger: flows that share a record, because their user has used up its records of the interval or
+// the disk is nearly full.
 #include "common/base/log.hpp"
 #include "snapt/accounting/ledger_statements.hpp"
 
@@ -16,7 +16,7 @@ namespace record_flag = flow::record_flag;
 
 namespace {
 
-// Threshold above `min_free_bytes` from which flows have records of their own again.
+// Margin above `min_free_bytes` at which flows get their own records again.
 constexpr uint64_t enough_free_bytes(uint64_t min_free_bytes) {
     return min_free_bytes + min_free_bytes / 4;
 }
@@ -42,7 +42,7 @@ std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
 void Ledger::look_at_disk(int64_t now_us) {
     status_.free_bytes = options_.free_bytes(options_.state_directory);
     const uint64_t floor = options_.min_free_bytes;
-    // As much again beside it, lest what took the room before takes it at once.
+    // As much again must be free, so that whatever filled the disk does not take it at once.
     const uint64_t spare = std::max(enough_free_bytes(floor), options_.reserve_bytes);
     if (status_.free_bytes && reserve_.make(*status_.free_bytes, spare)) {
         status_.free_bytes = options_.free_bytes(options_.state_directory);
@@ -172,7 +172,7 @@ Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& s
     record.seq = sealing.next_seq++;
     record.t_end = pass.end_us;
     record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
-    // Flows that are active at the same time: the rate that is priced is that of all together.
+    // Flows that were active at the same time: the priced rate is that of all together.
     record.active_us = std::min(record.active_us, record.t_end - record.t_start);
     record.cause = pass.cause;
     record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;

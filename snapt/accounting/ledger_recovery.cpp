@@ -1,5 +1,6 @@
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/ledger_statements.hpp"
+#include "snapt/accounting/schema.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,14 +17,27 @@ using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
 
 Result<SlotImage> image_from(base::ByteView bytes) {
+    static_assert(kSlotImageForms.back().bytes == sizeof(SlotImage));
     SlotImage image;
-    const bool is_short = std::find(kShortSlotImageBytes.begin(), kShortSlotImageBytes.end(),
-                                    bytes.size()) != kShortSlotImageBytes.end();
-    if (bytes.size() != sizeof image && !is_short) {
+    const bool is_known =
+        std::any_of(kSlotImageForms.begin(), kSlotImageForms.end(),
+                    [&](const SlotImageForm& form) { return form.bytes == bytes.size(); });
+    if (!is_known) {
         return Error{Errc::Malformed, "ledger.db is damaged", 0};
     }
     std::memcpy(&image, bytes.data(), bytes.size());
     return image;
+}
+
+// The database may be new, or a copy from before: no epoch comes twice. 0 where there is no live
+// file of ours; a header is not checked, so that an epoch beyond any that there may be is none.
+Result<int64_t> epoch_of_live_file(const LedgerOptions& options) {
+    constexpr int64_t kMaxEpoch = int64_t{1} << 52;
+    const auto live = LiveFile::read_header(options.state_directory + "/" + kLiveFileName);
+    if (!live && live.error().code == Errc::System) {
+        return live.error();
+    }
+    return live && live->epoch < kMaxEpoch ? live->epoch : 0;
 }
 
 }  // namespace
@@ -63,7 +77,7 @@ Result<std::unordered_map<uint64_t, Ledger::Sealed>> Ledger::load_sealed() {
             continue;
         }
         const SlotImage image = CTN_TRY(image_from(select.blob(2)));
-        if (flow::is_traffic(image.counters)) {  // else it is a checkpoint's alone
+        if (flow::is_traffic(image.counters)) {  // otherwise only a checkpoint has it
             sealed[flow_id] = {image.counters, select.integer(1)};
         }
     }
@@ -82,11 +96,12 @@ Result<void> Ledger::recover(int64_t now_us) {
     }
     CTN_TRY(database_.execute(
         "DELETE FROM open_flow; DELETE FROM open_app; DELETE FROM open_session;"));
-    CTN_TRY(write_state(epoch + 1, 0));
-    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(epoch + 1)));
+    const int64_t next_epoch = std::max(epoch, CTN_TRY(epoch_of_live_file(options_))) + 1;
+    CTN_TRY(write_state(next_epoch, 0));
+    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(next_epoch)));
     CTN_TRY(transaction.commit());
     sessions_.clear();
-    status_.epoch = epoch + 1;
+    status_.epoch = next_epoch;
     status_.last_commit_at_us = now_us;
     return {};
 }
@@ -100,11 +115,11 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         options_.boot_id == static_cast<const char*>(remains->header.boot_id)) {
         latest = std::move(remains->slots);
         snapt_id = static_cast<const char*>(remains->header.snapt_id);
-        for (const auto& [key, image] : merged_) {  // which no slot has
+        for (const auto& [key, image] : merged_) {  // without a slot
             latest.push_back(image);
         }
     } else {
-        // The machine stopped or the file is not ours: the last saved values are all there is.
+        // The machine stopped or the file is foreign: only the last saved values exist.
         Statement& select = statements_->select_flows;
         while (CTN_TRY(select.step())) {
             latest.push_back(CTN_TRY(image_from(select.blob(3))));

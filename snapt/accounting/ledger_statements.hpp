@@ -1,4 +1,5 @@
-// The ledger's prepared statements, and what a transaction gathers. Private to ledger*.cpp.
+// The ledger's prepared statements, and the changes that a transaction collects. Private to
+// ledger*.cpp.
 #pragma once
 
 #include "snapt/accounting/ledger.hpp"
@@ -9,16 +10,16 @@
 
 namespace continuo::snapt {
 
-// Changes in memory that follow a committed transaction.
+// Changes in memory, applied after the commit.
 struct Ledger::Sealing {
     std::unordered_map<uint64_t, Sealed> sealed;
     std::vector<uint32_t> freed_slots;
     std::vector<uint64_t> freed_flows;
     std::vector<uint32_t> ended_sessions;
     std::unordered_set<uint32_t> sessions_in_use;
-    std::map<MergeKey, SlotImage> merged;  // that have changed
+    std::map<MergeKey, SlotImage> merged;  // changed ones
     bool ends_merged = false;
-    std::unordered_map<std::string, uint32_t> records_of;  // as they are then, of who got some
+    std::unordered_map<std::string, uint32_t> records_of;  // new values of changed users
     uint64_t merged_flows = 0;
     int64_t next_seq = 0;
     size_t records = 0;

@@ -18,7 +18,7 @@ using base::Result;
 using flow::LiveSlot;
 using flow::SlotState;
 
-// One slot in so many is kept back for sharing.
+// Inverse of the share of slots reserved for sharing.
 constexpr uint32_t kReserveShare = 16;
 
 static_assert(sizeof(LiveFileHeader) <= kLiveHeaderBytes);
@@ -80,7 +80,7 @@ bool read_at(int fd, base::MutableByteView bytes, size_t offset) {
 
 SlotImage image_of(const LiveSlot& slot) {
     SlotImage image;
-    // The state comes first: a closed slot does not change any more.
+    // The state is read first: a closed slot does not change any more.
     image.state = static_cast<uint32_t>(slot.state.load(std::memory_order_acquire));
     image.session_number = slot.session_number;
     image.flow_id = slot.flow_id;
@@ -101,7 +101,7 @@ SlotImage image_of(const LiveSlot& slot) {
 bool is_ours(const LiveFileHeader& header) {
     return header.magic == kLiveFileMagic && header.version == kLiveFileVersion &&
            header.slot_bytes == sizeof(LiveSlot) && header.slots > 0 &&
-           header.slots <= kMaxLiveSlots &&
+           header.slots <= kMaxLiveSlots && header.epoch >= 0 &&
            std::memchr(header.boot_id, 0, sizeof header.boot_id) != nullptr &&
            std::memchr(header.snapt_id, 0, sizeof header.snapt_id) != nullptr;
 }
@@ -124,7 +124,7 @@ Result<std::unique_ptr<LiveFile>> LiveFile::create(const std::string& path,
         return system_error("live file cannot be created");
     }
     const size_t bytes = kLiveHeaderBytes + size_t{options.slots} * sizeof(LiveSlot);
-    // Blocks are allocated now, so that writing through the mapping never meets a full disk.
+    // Blocks are allocated now, so that writes through the mapping never meet a full disk.
     if (const int code = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); code != 0) {
         ::unlink(fresh.c_str());
         return system_error("live file: no room on the disk", code);
@@ -142,20 +142,39 @@ Result<std::unique_ptr<LiveFile>> LiveFile::create(const std::string& path,
     return file;
 }
 
-Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
-    const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+namespace {
+
+Result<LiveFileHeader> header_of(const Descriptor& fd) {
     if (fd.get() < 0) {
         return Error{errno == ENOENT ? Errc::NotFound : Errc::System, "live file", errno};
     }
-    LiveRemains remains;
-    std::array<uint8_t, sizeof(LiveFileHeader)> header{};
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0 || !read_at(fd.get(), header, 0)) {
-        return Error{Errc::Malformed, "live file is too short", 0};
+    std::array<uint8_t, sizeof(LiveFileHeader)> bytes{};
+    errno = 0;
+    if (!read_at(fd.get(), bytes, 0)) {
+        return errno != 0 ? system_error("live file cannot be read")
+                          : Error{Errc::Malformed, "live file is too short", 0};
     }
-    std::memcpy(&remains.header, header.data(), header.size());
-    if (!is_ours(remains.header)) {
+    LiveFileHeader header;
+    std::memcpy(&header, bytes.data(), bytes.size());
+    if (!is_ours(header)) {
         return Error{Errc::Malformed, "live file is of another program or version", 0};
+    }
+    return header;
+}
+
+}  // namespace
+
+Result<LiveFileHeader> LiveFile::read_header(const std::string& path) {
+    return header_of(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+}
+
+Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
+    const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    LiveRemains remains;
+    remains.header = CTN_TRY(header_of(fd));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) {
+        return system_error("live file cannot be read");
     }
     const auto slots = static_cast<size_t>(remains.header.slots);
     if (static_cast<uint64_t>(status.st_size) < kLiveHeaderBytes + slots * sizeof(LiveSlot)) {
@@ -165,7 +184,7 @@ Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
     std::vector<LiveSlot> chunk(kChunk);
     for (size_t first = 0; first < slots; first += kChunk) {
         const size_t count = std::min(kChunk, slots - first);
-        // LiveSlot is plain words in a fixed layout; nobody else sees this copy.
+        // LiveSlot is plain words in a fixed layout; this copy is private.
         const base::MutableByteView bytes{reinterpret_cast<uint8_t*>(chunk.data()),
                                           count * sizeof(LiveSlot)};
         if (!read_at(fd.get(), bytes, kLiveHeaderBytes + first * sizeof(LiveSlot))) {
@@ -309,15 +328,21 @@ bool LiveFile::read(uint32_t slot, SlotImage& image) const {
     return true;
 }
 
+// Closed slots are the caller's alone until they are in `free_`: no loop waits for what is done of
+// each.
 void LiveFile::free_slots(std::span<const uint32_t> slots) {
-    const std::lock_guard lock(mutex_);
+    std::unordered_map<uint32_t, uint32_t> of_session;
     for (const uint32_t slot : slots) {
         CTN_ASSERT(first_[slot].state.load(std::memory_order_relaxed) == SlotState::Closed);
+        ++of_session[first_[slot].session_number];
         first_[slot].state.store(SlotState::Free, std::memory_order_release);
-        free_.push_back(slot);
-        if (Owner* owner = owner_of(first_[slot].session_number)) {
-            --owner->slots;
-            --owner->unsealed;
+    }
+    const std::lock_guard lock(mutex_);
+    free_.insert(free_.end(), slots.begin(), slots.end());
+    for (const auto& [session_number, count] : of_session) {
+        if (Owner* owner = owner_of(session_number)) {
+            owner->slots -= count;
+            owner->unsealed -= count;
         }
     }
     in_use_.fetch_sub(static_cast<uint32_t>(slots.size()), std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // LiveFile: the counters of all live flows of a SNAPT in a preallocated, shared mapping, so that a
-// crash of the process loses nothing that was counted. Loops take and release slots; the ledger's
-// thread reads them and gives closed ones back after their usage is committed. take, release and
-// free_slots lock briefly; counting does not.
+// crash of the process loses no counts. Loops take and release slots; the ledger's thread reads
+// them and frees closed ones after their usage is committed. take, release and free_slots lock
+// briefly; counting does not.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -25,9 +25,9 @@ inline constexpr uint32_t kLiveFileVersion = 1;
 inline constexpr size_t kLiveHeaderBytes = 4096;
 inline constexpr uint32_t kDefaultLiveSlots = 131'072;
 inline constexpr uint32_t kMaxLiveSlots = 16'777'216;
-// Ids of slots that several flows share begin here; ids of flows stay below.
+// First id of shared slots; ids of flows are lower.
 inline constexpr uint64_t kSharedFlowIdBase = uint64_t{1} << 62;
-// Slots of a user's closed flows that the ledger has not seen yet; flows beyond that share one.
+// Most slots of a user's closed flows that the ledger has not sealed yet; further flows share one.
 inline constexpr uint32_t kMaxUnsealedSlots = 2048;
 
 // Integers in the host's order: the file never leaves the machine.
@@ -60,15 +60,13 @@ struct SlotImage {
     bool is_closed() const { return state == static_cast<uint32_t>(flow::SlotState::Closed); }
 };
 static_assert(sizeof(SlotImage) == 216);
-// Before LiveCounters::undelivered_down, before tunnel_up, and before jitter_us_sum.
-inline constexpr std::array<size_t, 3> kShortSlotImageBytes = {184, 192, 208};
 
 struct LiveFileOptions {
     std::string snapt_id;
     std::string boot_id;
     int64_t epoch = 0;
     uint32_t slots = kDefaultLiveSlots;
-    uint32_t user_slots = 0;  // that the flows of a user have at most; 0: any
+    uint32_t user_slots = 0;  // most slots of a user's flows; 0: any number
 };
 
 // Slots that an earlier process left.
@@ -79,28 +77,29 @@ struct LiveRemains {
 
 class LiveFile final : public flow::SlotSource {
   public:
-    // Writes a new file beside `path` and puts it in its place.
+    // Writes a new file beside `path` and renames it over it.
     static base::Result<std::unique_ptr<LiveFile>> create(const std::string& path,
                                                           const LiveFileOptions& options);
     // NotFound without a file, Malformed when it is not one of ours, short or of another version.
+    // The header of one whose slots are missing is read all the same.
     static base::Result<LiveRemains> read_remains(const std::string& path);
+    static base::Result<LiveFileHeader> read_header(const std::string& path);
     ~LiveFile() override;
 
-    // When slots run out, or those that the user may have, flows of one session, class and loop
-    // share one; null only when not even that is possible.
+    // When slots run out, or the user's share, flows of one session, class and loop share one; null
+    // only if not even that is possible.
     flow::LiveSlot* take(const flow::SlotRequest& request) override;
     void release(flow::LiveSlot* slot, flow::Cause cause) override;
 
-    // Ledger's side. Slots at or above high_water() were never used. The image is consistent when
-    // the slot is closed; of an open slot each counter is a value that it had.
+    // For the ledger. Slots at or above high_water() were never used. The image of a closed slot is
+    // consistent; of an open slot each counter is a value that it had.
     uint32_t high_water() const { return high_water_.load(std::memory_order_acquire); }
     bool read(uint32_t slot, SlotImage& image) const;  // false: free
     void free_slots(std::span<const uint32_t> slots);
-    // The owner of a session's slots, from before it takes any until the last is free.
+    // The owner of a session's slots: set before the first is taken, until the last is free.
     void set_owner(uint32_t session_number, const std::string& user);
     void forget_owner(uint32_t session_number);
-    // A shared slot stays open until here when its last flow has gone: flows that come and go do
-    // not take one each.
+    // A shared slot without flows stays open until here, so that short flows do not take one each.
     void close_idle_shares();
 
     uint32_t slots() const { return slot_count_; }
@@ -120,7 +119,7 @@ class LiveFile final : public flow::SlotSource {
     struct Owner {
         uint32_t sessions = 0;
         uint32_t slots = 0;
-        uint32_t unsealed = 0;  // of these
+        uint32_t unsealed = 0;  // closed and not sealed
     };
     using Owners = std::map<std::string, Owner>;
     Owner* owner_of(uint32_t session_number);

@@ -1,5 +1,5 @@
-// Statements that bring a ledger.db of an earlier version to the tables of schema.hpp. Text that
-// has been in a release stays as it is.
+// Statements that upgrade a ledger.db of an earlier version to the tables of schema.hpp. Released
+// text is never changed.
 #pragma once
 
 #include "snapt/accounting/schema.hpp"
@@ -8,8 +8,8 @@
 
 namespace continuo::snapt {
 
-// To version 4. Names of which there are rows from before the user of that name was made, or no
-// user, are of an account that was removed, when its last row ends. Other rows are the user's.
+// To version 4. A name with rows older than its user, or without a user, belongs to an account that
+// was removed, when its last row ends. Other rows are the user's.
 inline constexpr const char* kAccountsSql = R"sql(
 ALTER TABLE user RENAME TO user_3;
 ALTER TABLE credential RENAME TO credential_3;
@@ -137,6 +137,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE account ADD COLUMN credit_limit_ud INTEGER;"
     "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
     "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
+    "",  // longer images in open_flow; shorter ones are read
 };
 
 }  // namespace continuo::snapt

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 6> kKinds = {"usage",  "discount", "topup
 constexpr int64_t kUdPerDenarius = 1'000'000;
 constexpr size_t kDecimals = 6;
 
-// The question for entries; `rest` says for which, and in what order.
+// The query for entries; `rest` is its condition and order.
 std::string select_entries(std::string_view rest) {
     std::string sql =
         "SELECT entry_id,account_id,user_id,kind,amount_ud,ref,at,note,actor,sha FROM ledger ";
@@ -33,7 +33,8 @@ bool is_line(std::string_view text, size_t most_bytes) {
            });
 }
 
-// Over the digest before and every field with its length, so that no two entries read alike.
+// Digest over the previous one and every field with its length, so that no two entries give the
+// same text.
 Result<Digest> entry_digest(const Digest& before, const MoneyEntry& entry) {
     std::string text(before.begin(), before.end());
     for (const std::string& field :
@@ -96,8 +97,7 @@ Result<void> check_amount(int64_t balance_ud, int64_t amount_ud) {
     return {};
 }
 
-// The account that is meant: the one that is named, which has to have had the name, else the
-// user's that is there.
+// The account meant: the named one, which must have had the name, otherwise the current user's.
 Result<int64_t> account_meant(Database& database, const MoneyEntry& wanted) {
     Statement select = CTN_TRY(database.prepare(
         wanted.account_id == kNoAccount
@@ -132,7 +132,7 @@ Result<void> insert_entry(Database& database, const MoneyEntry& entry, const Dig
         .run();
 }
 
-// The question for balances; `where` is about the account.
+// The query for balances; `where` is the condition on the account.
 std::string select_balances(std::string_view where) {
     std::string sql =
         "SELECT a.account_id,a.user_id,a.removed,coalesce(b.balance_ud,0),coalesce(b.entries,0) "
@@ -226,7 +226,7 @@ Result<BookedEntry> book(Database& database, const MoneyEntry& wanted) {
     if (account_id) {
         entry.account_id = *account_id;
     } else if (!before || account_id.error().code != Errc::NotFound) {
-        return account_id.error();  // a user who was removed since is named by what was booked
+        return account_id.error();  // a user removed since has the name of its bookings
     }
     if (before) {
         if (!before->is_same_as(entry)) {
@@ -270,7 +270,7 @@ visit_entries(Database& database,
         const Digest wanted = CTN_TRY(entry_digest(before, entry));
         const base::ByteView stored = select.blob(9);
         visit(entry, std::equal(wanted.begin(), wanted.end(), stored.begin(), stored.end()));
-        // The stored one, so that one changed entry is told once.
+        // Uses the stored digest, so that one changed entry is reported once.
         before = {};
         std::copy_n(stored.begin(), std::min(stored.size(), before.size()), before.begin());
     }

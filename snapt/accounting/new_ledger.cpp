@@ -19,27 +19,6 @@ using base::Result;
 
 constexpr int64_t kMicrosecondsPerSecond = 1'000'000;
 
-Result<bool> is_damaged(const std::string& path) {
-    auto database = Database::open(path, OpenMode::Renew);
-    if (!database) {
-        if (database.error().code == Errc::Malformed) {
-            return true;
-        }
-        return database.error();
-    }
-    auto check = database->prepare("PRAGMA quick_check(1)");
-    if (!check) {
-        return check.error().code == Errc::Malformed ? Result<bool>(true)
-                                                     : Result<bool>(check.error());
-    }
-    const auto has_row = check->step();
-    if (!has_row) {
-        return has_row.error().code == Errc::Malformed ? Result<bool>(true)
-                                                       : Result<bool>(has_row.error());
-    }
-    return !*has_row || check->text(0) != "ok";
-}
-
 Result<void> make_database(const std::string& path, int64_t first_number) {
     std::error_code ignored;
     for (const char* part : {"", "-wal", "-shm"}) {
@@ -77,15 +56,14 @@ Result<std::optional<std::string>> set_damaged_ledger_aside(const std::string& s
                                                             int64_t now_us) {
     const std::string path = state_directory + "/" + kLedgerFileName;
     const FolderLock lock = CTN_TRY(FolderLock::take(state_directory));
-    if (!std::filesystem::exists(path) || !CTN_TRY(is_damaged(path))) {
+    if (!std::filesystem::exists(path) || !CTN_TRY(Database::is_damaged(path))) {
         return std::optional<std::string>();
     }
     const int64_t now_s = now_us / kMicrosecondsPerSecond;
     const std::string fresh = path + ".new";
     const std::string aside = path + ".damaged-" + std::to_string(now_s);
     CTN_TRY(make_database(fresh, now_s));
-    // The old log first: it must not lie beside the new database. There is a database at any
-    // moment.
+    // The old log first: it must not lie beside the new database. A database exists at any moment.
     CTN_TRY(move(path + "-wal", aside + "-wal"));
     CTN_TRY(move(path + "-shm", aside + "-shm"));
     if (::link(path.c_str(), aside.c_str()) != 0) {

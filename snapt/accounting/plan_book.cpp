@@ -31,7 +31,7 @@ Result<bool> PlanBook::refresh(Database& database) {
     return true;
 }
 
-// The one that was said last wins among those that are valid from the same time on.
+// The plan set last wins among those valid from the same time.
 int64_t PlanBook::plan_of(int64_t account_id, int64_t at_us) const {
     const auto uses = uses_.find(account_id);
     const PlanUse* latest = nullptr;

@@ -1,5 +1,5 @@
-// PlanBook: which revision of which price plan holds for an account at a time, as `snapt plan use`
-// and `plan add` have said, and the plans themselves.
+// PlanBook: which revision of which price plan applies to an account at a time, by `snapt plan use`
+// and `plan add`, and the plans themselves.
 #pragma once
 
 #include "rating/plan.hpp"
@@ -23,13 +23,13 @@ struct PlanTerms {
 
 class PlanBook {
   public:
-    // Reads what was said since; true if there was anything.
+    // Reads new entries; true if there were any.
     base::Result<bool> refresh(Database& database);
     // No plan was ever in use: nothing is charged.
     bool is_empty() const { return uses_.empty(); }
-    // The account's own plan, else that of all others; of it the latest revision that is valid.
+    // The account's own plan, otherwise the general one; its latest valid revision.
     PlanTerms in_force(int64_t account_id, int64_t at_us) const;
-    // Null for no plan; Malformed for one that is not as it was added.
+    // Null: no plan. Malformed: not as it was added.
     base::Result<std::shared_ptr<const rating::Plan>> plan(Database& database,
                                                            const PlanTerms& terms);
 
@@ -40,7 +40,7 @@ class PlanBook {
     };
     int64_t plan_of(int64_t account_id, int64_t at_us) const;
 
-    std::optional<std::pair<int64_t, int64_t>> seen_;     // rows of both tables, only added
+    std::optional<std::pair<int64_t, int64_t>> seen_;     // rows of both tables, which only grow
     std::map<int64_t, std::vector<PlanUse>> uses_;        // by account
     std::map<int64_t, std::vector<Revision>> revisions_;  // by plan
     std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const rating::Plan>> plans_;

@@ -15,7 +15,7 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-// The question for plans; `rest` says for which, and in what order.
+// The query for plans; `rest` is its condition and order.
 std::string select_plans(std::string_view rest) {
     std::string sql = "SELECT plan_id,rev,name,valid_from,toml,sha FROM plan ";
     sql += rest;
@@ -40,7 +40,7 @@ Result<PlanRevision> revision_of(const Statement& row) {
     return plan;
 }
 
-// Id of the plan of this name, else the next one; and the revisions that there are of all plans.
+// Id of the plan of this name, or the next id; and the number of revisions of all plans.
 struct PlanCount {
     int64_t plan_id = 0;
     int64_t revisions = 0;

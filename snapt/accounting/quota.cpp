@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kHourUs = 3'600'000'000;
 constexpr std::string_view kThrottle = "throttle";
 
-// Loaded once for all accounts. UTC where the file is gone: one account keeps no other's.
+// Loads each zone once for all accounts. UTC where its file is gone, so that one account does not
+// block the others.
 using Zones = std::map<std::string, TimeZone>;
 
 const TimeZone& zone_of(Zones& zones, const std::string& name) {
@@ -29,7 +30,7 @@ const TimeZone& zone_of(Zones& zones, const std::string& name) {
     return zones.emplace(name, loaded ? std::move(*loaded) : TimeZone::utc()).first->second;
 }
 
-// The day or month that is now, and the next one. A day has 23 to 25 hours, a month 28 to 31 days.
+// The current day or month, and the next one. A day has 23 to 25 hours, a month 28 to 31 days.
 void set_period(AccountTerms& terms, const TimeZone& zone, int64_t now_us) {
     const bool is_day = terms.quota->period == "day";
     const auto name_at = [&](int64_t at_us) {
@@ -163,7 +164,7 @@ quota_uses(Database& database, const std::optional<std::string>& user, int64_t n
 Result<void> change_terms(Database& database, const std::string& user, const TermsChange& change) {
     CTN_TRY(check(change));
     Transaction transaction = CTN_TRY(Transaction::begin(database));
-    // A bound parameter says whether the column is changed, the next one to what.
+    // One bound parameter says whether the column changes, the next holds the value.
     Statement update = CTN_TRY(database.prepare(
         "UPDATE account SET quota_bytes=iif(?2,?3,quota_bytes),"
         "quota_period=iif(?2,?4,quota_period),credit_limit_ud=iif(?5,?6,credit_limit_ud),"

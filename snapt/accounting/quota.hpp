@@ -1,5 +1,5 @@
-// Quotas and credits of users, and how much of them is used: payload of the period that is now, in
-// the zone of the account, and balances.
+// Quotas and credits of users, and how much of them is used: payload of the current period, in the
+// account's zone, and balances.
 #pragma once
 
 #include "snapt/accounting/account.hpp"
@@ -12,7 +12,7 @@
 
 namespace continuo::snapt {
 
-// Slowest rate of Exhaustion: names and mail still go.
+// Slowest rate of Exhaustion: enough for DNS and mail.
 inline constexpr uint64_t kLeastThrottle = 8'000;
 inline constexpr uint64_t kMostThrottle = 1'000'000'000'000;
 
@@ -22,27 +22,27 @@ std::string to_string(const Exhaustion& exhaustion);
 inline constexpr std::string_view kExhaustionForm =
     "notify, stop or throttle=RATE, such as throttle=1mbit";
 
-// What an account may use.
+// Quota and credit of an account.
 struct AccountTerms {
     Account account;
     std::optional<Quota> quota;
     std::string zone;
-    int64_t from_us = 0;   // the quota's period began
-    int64_t until_us = 0;  // it ends
+    int64_t from_us = 0;   // start of the quota's period
+    int64_t until_us = 0;  // its end
     std::optional<int64_t> credit_limit_ud;
     int64_t balance_ud = 0;
     Exhaustion then;
     bool is_out_of_credit() const { return credit_limit_ud && balance_ud <= -*credit_limit_ud; }
 };
-// Accounts of users with a quota or a credit, by name; with `user` that one's.
+// Accounts of users with a quota or a credit, by name; with `user` only that user's.
 base::Result<std::vector<AccountTerms>>
 account_terms(Database& database, const std::optional<std::string>& user, int64_t now_us);
-// Where the records of a seal end: later ones of the same run are not of it.
+// Where the records of a seal end: later ones of the same run do not belong to it.
 struct SealEnd {
     int64_t epoch = -1;
     int64_t next_seq = 0;
 };
-// Payload of its records that ended after `from_us`; with `until` of those up to that seal.
+// Payload of the account's records that ended after `from_us`; with `until` only up to that seal.
 base::Result<int64_t>
 used_since(Database& database, const Account& account, int64_t from_us, const SealEnd& until = {});
 
@@ -51,19 +51,19 @@ struct QuotaUse {
     int64_t used_bytes = 0;  // 0 without a quota
 };
 
-// Users with a quota or a credit, by name; with `user` that one, if it has one. Without what was
-// counted since the last records.
+// Users with a quota or a credit, by name; with `user` only that one. Excludes counts since the
+// last records.
 base::Result<std::vector<QuotaUse>>
 quota_uses(Database& database, const std::optional<std::string>& user, int64_t now_us);
 
-// A change of what an account may use: what is not there stays.
+// A change of an account's terms: missing fields stay.
 struct TermsChange {
-    std::optional<std::optional<Quota>> quota;  // nothing inside: none from now on
+    std::optional<std::optional<Quota>> quota;  // nothing inside: no quota from now on
     std::optional<std::optional<int64_t>> credit_limit_ud;
     std::optional<std::string> zone;
     std::optional<Exhaustion> then;
 };
-// Commits. NotFound without such a user or zone; InvalidConfig for what is no quota or credit.
+// Commits. NotFound: no such user or zone; InvalidConfig: invalid quota or credit.
 base::Result<void>
 change_terms(Database& database, const std::string& user, const TermsChange& change);
 

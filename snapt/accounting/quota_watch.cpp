@@ -32,7 +32,7 @@ std::vector<std::shared_ptr<UserMeter>> QuotaWatch::to_seal(bool all) const {
     return meters;
 }
 
-// Without a seal before, what no record has yet is missing until there is one.
+// Without an earlier seal, unrecorded counts are missing until the next one.
 Result<void> QuotaWatch::look_at(Watched& watched, const AccountTerms& terms) {
     MeterTerms now;
     now.quota = terms.quota;

@@ -1,6 +1,6 @@
-// QuotaWatch: says of the users that are here from when on their quotas and credits act
-// (UserMeter). What a user has used is what its records have since the period began, and what its
-// meter has counted since these were sealed. One thread.
+// QuotaWatch: tells the meters (UserMeter) of present users from which count their quotas and
+// credits act. A user's usage is its records since the period began, plus what its meter has
+// counted since these were sealed. One thread.
 #pragma once
 
 #include "snapt/accounting/quota.hpp"
@@ -12,12 +12,12 @@
 
 namespace continuo::snapt {
 
-// Meters whose users' records were sealed just after they had counted so much.
+// A meter's count just before its user's records were sealed.
 struct SealedMeter {
     std::shared_ptr<UserMeter> meter;
     uint64_t counted = 0;
     SealEnd end{};
-    int64_t merged_bytes = 0;  // payload of then that has no record before the interval ends
+    int64_t merged_bytes = 0;  // payload merged by then, without a record before the interval ends
 };
 
 class QuotaWatch {
@@ -25,15 +25,15 @@ class QuotaWatch {
     // `database` must outlive it.
     explicit QuotaWatch(Database& database) : database_(database) {}
 
-    // Until nobody else holds it. Once is enough.
+    // Watches the meter until nobody else holds it. Once is enough.
     void add(std::shared_ptr<UserMeter> meter);
-    // Its records are to be added up anew.
+    // Adds the account's records up anew.
     void on_sealed(const SealedMeter& sealed);
-    // Reads what accounts may use, and sets their meters.
-    // One that cannot be read keeps what holds, and is the error.
+    // Reads the terms of all accounts, and sets their meters.
+    // An account that cannot be read keeps its current terms; the error is returned.
     base::Result<void> look(int64_t now_us);
     bool is_empty() const { return watched_.empty(); }
-    // With a quota, and of which no records were sealed for it yet; with `all` also others.
+    // Meters with a quota whose records were not sealed for it yet; with `all` also others.
     std::vector<std::shared_ptr<UserMeter>> to_seal(bool all) const;
 
   private:
@@ -44,7 +44,7 @@ class QuotaWatch {
         bool must_add_up = true;
         int64_t from_us = 0;  // records since then have
         int64_t used_bytes = 0;
-        uint64_t counted = 0;  // by then
+        uint64_t counted = 0;  // count at that time
         SealEnd end{};
         int64_t merged_bytes = 0;
     };

@@ -16,7 +16,7 @@ struct Sums {
     int64_t net_ud = 0;
 };
 
-// Columns of a record that its charge and its group are made of, in the order of `kSelectCharged`.
+// Record columns needed for its charge and group, in the order of `kSelectCharged`.
 struct Column {
     enum : int {
         User,
@@ -38,13 +38,13 @@ constexpr const char* kSelectCharged =
     "SELECT user_id,account_id,cls,snapt_id,t_end,app,pay_up,pay_down,active_us,delay_us,pre,post,"
     "sharer_id<>''";
 
-// Sums of two charges, which no real ones reach the end of.
+// Sums of two charges; real ones do not reach the bounds.
 int64_t added(int64_t one, int64_t other) {
     const int64_t room = std::numeric_limits<int64_t>::max() - one;
     return other > room ? std::numeric_limits<int64_t>::max() : one + other;
 }
 
-// Text that two rows of a report share only when they are the same row.
+// A text equal for two rows of a report only if they are the same row.
 class GroupName {
   public:
     void add(const std::optional<std::string>& part) {

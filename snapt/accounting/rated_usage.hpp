@@ -1,4 +1,4 @@
-// Usage with its price under a plan, computed anew from the records: nothing is written.
+// Usage with its price under a plan, recomputed from the records; writes nothing.
 #pragma once
 
 #include "rating/rate.hpp"
@@ -6,7 +6,7 @@
 
 namespace continuo::snapt {
 
-// As query_usage(), with the prices of each row filled in: sums of the charges for its records.
+// Like query_usage(), with prices in each row: sums of the charges for its records.
 base::Result<UsageReport> rate_usage(Database& database,
                                      const UsageQuery& query,
                                      const rating::Plan& plan,

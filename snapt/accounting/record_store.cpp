@@ -13,8 +13,8 @@ using base::Error;
 using base::Result;
 using flow::UsageRecord;
 
-// Calls `visit` with each field in canonical order, but for those that later versions added, from
-// account_id on; the columns below have the same order, with these last.
+// Calls `visit` with each field in canonical order, except those that later versions added, from
+// account_id on; the columns below have the same order, with those last.
 template <typename Record, typename Visit>
 void for_each_field(Record& record, Visit&& visit) {
     visit(record.snapt_id);
@@ -58,7 +58,7 @@ constexpr const char* kInsertSql =
     "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
     "undelivered,tun_up,tun_down,sha) "
     "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-// The question for records; `rest` says for which, and in what order.
+// The query for records; `rest` is its condition and order.
 std::string select_records(std::string_view rest) {
     std::string sql = "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
                       "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_"
@@ -233,14 +233,14 @@ visit_records(Database& database,
 
 namespace {
 
-// Records of a query behind `after`. Few are found by the query's index, many in the order in which
-// they lie, so that nothing is sorted.
+// Records of a query after `after`. Few are found by the query's index, many in storage order, so
+// that nothing is sorted.
 Result<std::vector<UsageRecord>> read_page(Database& database,
                                            const UsageQuery& query,
                                            const RecordPlace& after,
                                            size_t limit,
                                            bool is_few) {
-    // The question has usage_source_sql() from FROM on.
+    // The query is usage_source_sql(), from FROM on.
     std::string sql = select_records("");
     sql.resize(sql.rfind(" FROM"));
     sql += is_few ? usage_source_sql(query) : usage_scan_sql(query);

@@ -17,8 +17,8 @@ namespace continuo::snapt {
 using RecordDigest = std::array<uint8_t, 32>;
 
 // The fields in the order of UsageRecord, joined by '|': integers decimal, session_id in lower-case
-// hex, unknown values empty; account_id with record_flag::kHasAccount, undelivered where it is
-// known, tun_up and tun_down likewise, else none. The sinks and `verify` hash the same text.
+// hex, unknown values empty; account_id only with record_flag::kHasAccount; undelivered only where
+// known; tun_up and tun_down likewise. The sinks and `verify` hash the same text.
 std::string canonical_text(const flow::UsageRecord& record);
 base::Result<RecordDigest> digest_of(const flow::UsageRecord& record);
 
@@ -34,25 +34,24 @@ class RecordStore {
     Statement insert_;
 };
 
-// All records of an epoch in the order of seq, checked against their digests (Malformed when one
+// All records of an epoch in the order of seq, with their digests checked (Malformed when one
 // differs).
 base::Result<std::vector<flow::UsageRecord>> read_records(Database& database, int64_t epoch);
 
-// All records in the order of their keys, each with whether its digest is right.
+// All records in the order of their keys, and whether each digest is right.
 base::Result<void>
 visit_records(Database& database,
               const std::function<void(const flow::UsageRecord& record, bool is_genuine)>& visit);
 
-// The place of a record in the order of keys; by default before the first of all.
+// A position in the order of record keys; by default before the first.
 struct RecordPlace {
     std::string snapt_id;
     int64_t epoch = std::numeric_limits<int64_t>::min();
     int64_t seq = 0;
 };
 
-// Those that a query is about, behind `after`, `limit` at most, in the order of their keys, until
-// `visit` says false. Each so many are read before they are visited: nobody's log of the database
-// waits for it.
+// Records of a query after `after`, at most `limit`, in the order of their keys, until `visit`
+// returns false. Reads them in batches before visiting, so that the database's log is not blocked.
 inline constexpr size_t kRecordPage = 2'000;
 base::Result<void>
 visit_records_of(Database& database,

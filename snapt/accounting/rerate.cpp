@@ -9,7 +9,7 @@ int64_t first_quarter_from(int64_t at_us) {
     return at_us / kQuarterUs + (at_us % kQuarterUs > 0 ? 1 : 0);
 }
 
-// Those in the span, from `after` on.
+// Charges in the span, from `after` on.
 Result<std::vector<Charge>>
 charges_in(Database& database, const RerateSpan& span, int64_t after, size_t limit) {
     const std::string of_span = "WHERE c.charge_id>?1 AND quarter>=?2 AND quarter<?3 AND " +
@@ -39,8 +39,7 @@ struct Replacement {
     int64_t former_net_ud = 0;
 };
 
-// The charge that is to stand for `former`; nothing when its plan is the same, or its records are
-// gone.
+// The charge that replaces `former`; nothing when its plan is the same, or its records are gone.
 Result<std::optional<Replacement>> replacement_of(Database& database,
                                                   PlanBook& plans,
                                                   ChargeSummer& summer,
@@ -85,7 +84,7 @@ Result<void> write_replacement(Database& database,
                                Rerated& rerated) {
     Charge& charge = replacement.charge;
     if (CTN_TRY(is_replaced(database, *charge.replaces))) {
-        return {};  // another command was here meanwhile
+        return {};  // another command has replaced it meanwhile
     }
     entry.account_id = charge.account_id;
     entry.user_id = CTN_TRY(user_of(database, charge.account_id));

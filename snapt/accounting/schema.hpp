@@ -1,14 +1,28 @@
-// The tables of ledger.db. Identity and version lie in SQLite's own header (application_id,
-// user_version), so that a file of another program is never touched. A user is an account with a
-// name. Rows belong to the account, whose id is never used twice; the name may be given again.
+// The tables of ledger.db. Identity and version are in SQLite's own header (application_id,
+// user_version), so that a foreign file is never touched. A user is an account with a name. Rows
+// belong to the account, whose id is never reused; the name may be.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 10;
+inline constexpr int64_t kSchemaVersion = 11;
+
+// Images that open_flow may hold, by the version that began to write them: what an image lacks at
+// its end is 0. Each form has what the one before lacks: undelivered_down, tunnel_up and
+// tunnel_down, jitter_us_sum. Some programs of version 10 wrote the last form. A longer image needs
+// a version of its own, so that an earlier program says that it is too old for it.
+struct SlotImageForm {
+    int64_t since_version;
+    size_t bytes;
+};
+inline constexpr std::array<SlotImageForm, 4> kSlotImageForms = {
+    {{1, 184}, {7, 192}, {8, 208}, {11, 216}}};
+static_assert(kSlotImageForms.back().since_version <= kSchemaVersion);
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -21,7 +35,7 @@ CREATE TABLE open_session(
 CREATE TABLE open_app(
   session_no INTEGER NOT NULL, tag INTEGER NOT NULL, name TEXT NOT NULL,
   PRIMARY KEY(session_no, tag)) STRICT, WITHOUT ROWID;
--- What ended associations cost beside their flows: further copies, control, keep-alives.
+-- Costs of ended sessions outside their flows: further copies, control, keepalives.
 CREATE TABLE session_record(
   epoch INTEGER NOT NULL, no INTEGER NOT NULL, session_id BLOB NOT NULL, user_id TEXT NOT NULL,
   cnapt_id TEXT NOT NULL, sharer_id TEXT NOT NULL, t_open INTEGER NOT NULL, t_close INTEGER NOT NULL,
@@ -81,7 +95,7 @@ CREATE TABLE ledger(
 CREATE INDEX ledger_account ON ledger(account_id);
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
--- What the entries of each account come to, kept with them.
+-- Sum of the entries of each account, maintained by triggers.
 CREATE TABLE balance(account_id INTEGER PRIMARY KEY, balance_ud INTEGER NOT NULL, entries INTEGER NOT NULL) STRICT;
 CREATE TRIGGER ledger_is_summed AFTER INSERT ON ledger BEGIN
   INSERT INTO balance(account_id, balance_ud, entries) VALUES(NEW.account_id, NEW.amount_ud, 1)

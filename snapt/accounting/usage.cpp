@@ -22,7 +22,7 @@ struct KeyName {
     std::string_view column;
     std::string_view of_charge;  // the same of a charge, which has no application
 };
-// A record is booked at its last microsecond: t_end itself may be the next day's first.
+// A record is booked at its last microsecond: t_end itself may be the first of the next day.
 constexpr std::array<KeyName, 6> kKeys = {
     {{UsageKey::User, "user", "user_id, account_id", "a.user_id, c.account_id"},
      {UsageKey::Class, "class", "cls", "c.cls"},
@@ -37,7 +37,7 @@ constexpr Error kTooManyRows{Errc::LimitReached,
 constexpr Error kTooLong{Errc::LimitReached,
                          "too many records: narrow by --from and --to, or by --user", 0};
 
-// Records without an account are those of sessions that nobody has opened.
+// Records without an account belong to sessions that were never opened.
 constexpr const char* kAccountsOfName =
     " account_id IN (SELECT account_id FROM account WHERE user_id=?3 UNION ALL SELECT 0) AND";
 
@@ -45,7 +45,7 @@ constexpr int columns_of(UsageKey key) {
     return key == UsageKey::User ? 2 : 1;
 }
 
-// SQLite asks while this lives.
+// SQLite calls it while this lives.
 class GiveUp {
   public:
     GiveUp(Database& database, const std::function<bool()>& asked) : database_(database) {
@@ -92,7 +92,7 @@ void bind_usage(Statement& statement, const UsageQuery& query) {
 }
 
 std::string usage_sql(const UsageQuery& query) {
-    // A flow is one whatever classes it has had.
+    // A flow counts once, whatever classes it has had.
     const std::string number_bits =
         std::to_string(static_cast<int64_t>(flow::flow_number(~uint64_t{0})));
     std::string sql = "SELECT ";
@@ -182,7 +182,7 @@ complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement
     return {};
 }
 
-// Charges are of whole quarters of an hour and of all applications.
+// Charges cover whole quarters of an hour and all applications.
 bool has_charges(const UsageQuery& query) {
     const auto is_border = [](const std::optional<int64_t>& at_us) {
         return !at_us || *at_us % kQuarterUs == 0;
@@ -209,7 +209,7 @@ std::string charges_sql(const UsageQuery& query) {
     return sql;
 }
 
-// Two rows of a report share it only when they are the same row.
+// A text equal for two rows of a report only if they are the same row.
 std::string place_of(const UsageRow& row) {
     std::string place;
     for (const std::optional<std::string>* part : {&row.user, &row.snapt, &row.day, &row.month}) {
@@ -220,7 +220,7 @@ std::string place_of(const UsageRow& row) {
            (row.traffic_class ? std::to_string(base::index_of(*row.traffic_class)) : "-");
 }
 
-// The charges that are booked so far, where there has been a plan.
+// The charges booked so far, where there was a plan.
 Result<void> add_charges(Database& database, const UsageQuery& query, UsageReport& report) {
     Statement plans = CTN_TRY(database.prepare("SELECT 1 FROM plan_use LIMIT 1"));
     if (!has_charges(query) || !CTN_TRY(plans.step())) {

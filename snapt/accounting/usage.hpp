@@ -1,5 +1,5 @@
 // Usage: sums of usage records by user, class, SNAPT, day, month or application, for `snapt usage`
-// and `cnapt usage`. Seal first (Accountant::usage does), so that what live flows counted is in.
+// and `cnapt usage`. Seal first (Accountant::usage does), so that live flows are included.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -27,7 +27,7 @@ struct UsageQuery {
     std::optional<int64_t> to_us;     // exclusive
     std::string zone = "UTC";         // of days and months
     std::optional<std::string> user;  // only of accounts of this name
-    bool is_own = false;              // that user asks itself, of `account_id` only
+    bool is_own = false;              // the user's own question, about `account_id` only
     int64_t account_id = kNoAccount;
 };
 
@@ -35,35 +35,35 @@ inline constexpr size_t kMaxUsageRows = 20'000;
 
 struct UsageLimits {
     size_t rows = kMaxUsageRows;
-    std::function<bool()> give_up;  // asked now and then; true: it takes too long
+    std::function<bool()> give_up;  // called at intervals; true: it takes too long
 };
 
-// Fields as in the JSON of `usage`. A key that was not asked for is empty; so is `app` of flows
-// without one. By user there is a row for each account; who asks for its own is not told of it.
+// Fields as in the JSON of `usage`. A key that was not requested is empty; so is `app` of flows
+// without one. By user there is a row per account; a user's own question omits the account.
 struct UsageRow {
     std::optional<std::string> user;
     std::optional<int64_t> account_id;
-    std::optional<std::string> removed;  // the day in the query's zone; empty: it is there
+    std::optional<std::string> removed;  // the day in the query's zone; empty: the account exists
     std::optional<base::TrafficClass> traffic_class;
     std::optional<std::string> snapt;
     std::optional<std::string> day;    // "2026-11-01"
     std::optional<std::string> month;  // "2026-11"
     std::optional<std::string> app;
-    int64_t flows = 0;  // that have a record in the group
+    int64_t flows = 0;  // with a record in the group
     int64_t payload_up = 0;
     int64_t payload_down = 0;
     int64_t inner_up = 0;
     int64_t inner_down = 0;
     int64_t pre = 0;
     int64_t post = 0;
-    int64_t undelivered = 0;              // inner bytes down, in no other sum
+    int64_t undelivered = 0;              // inner bytes down, not in any other sum
     int64_t tun_up = 0;                   // outer bytes of control, padding, copies and repeats
     int64_t tun_down = 0;                 // the same
-    int64_t as_sent = 0;                  // post and both: all that the tunnel carried
+    int64_t as_sent = 0;                  // post and both: everything that the tunnel carried
     int64_t saved = 0;                    // pre - post; may be negative
     std::optional<double> saved_percent;  // of pre
-    // Booked so far; unknown where no plan was ever in use, by app, and in a span that does not
-    // begin and end with a quarter of an hour.
+    // Booked so far; unknown if no plan was ever in use, by app, and in a span that does not begin
+    // and end with a quarter of an hour.
     std::optional<int64_t> gross_ud;
     std::optional<int64_t> discount_ud;
     std::optional<int64_t> net_ud;
@@ -79,13 +79,13 @@ struct UsageReport {
 // NotFound for an unknown zone, InvalidConfig for a repeated key, LimitReached beyond `limits`.
 base::Result<UsageReport>
 query_usage(Database& database, const UsageQuery& query, const UsageLimits& limits = {});
-// As query_usage() asks it: by the index of users when it is about one.
+// Like query_usage(): uses the users' index for a question about one.
 std::string usage_sql(const UsageQuery& query);
 
-// The records that a query is about: SQL from FROM on, without grouping, and its parameters, of
-// which a statement has no others.
+// The records of a query: SQL from FROM on, without grouping, and its parameters, which are the
+// statement's only ones.
 std::string usage_source_sql(const UsageQuery& query);
-// The same, by no index but that of the records' keys.
+// The same, using only the index of the records' keys.
 std::string usage_scan_sql(const UsageQuery& query);
 void bind_usage(Statement& statement, const UsageQuery& query);
 

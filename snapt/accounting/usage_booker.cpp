@@ -13,7 +13,7 @@ using base::Result;
 
 constexpr const char* kBooker = "snapt";
 
-// The first SNAPT in the order of names, behind `after`, that has records.
+// The first SNAPT by name after `after` that has records.
 Result<std::optional<std::string>> next_snapt(Database& database, const std::string& after) {
     Statement select =
         CTN_TRY(database.prepare("SELECT min(snapt_id) FROM usage_record WHERE snapt_id>?"));
@@ -31,7 +31,7 @@ std::string reason_of(const Error& error) {
     return std::string(error.where);
 }
 
-// What is booked for nobody's fault, or for an account's or a plan's.
+// True for faults of one account or plan, which leave the others bookable.
 bool is_of_one(const Error& error) {
     return error.code == Errc::LimitReached || error.code == Errc::Malformed ||
            error.code == Errc::NotFound;
@@ -69,7 +69,7 @@ Result<void> UsageBooker::store_cursor(const std::string& snapt_id, const Cursor
         .run();
 }
 
-// Where the next records are, and whether one of them may still be missing.
+// Position of the next records, and whether one may still be missing.
 Result<bool> UsageBooker::begin_batch() {
     while (true) {
         const auto snapt_id = CTN_TRY(next_snapt(database_, after_));
@@ -103,7 +103,7 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
     batch_->last_seq = record.seq;
     ++batch_->records;
     if (record.account_id == kNoAccount) {
-        return {};  // of a session that nobody has opened: nobody's
+        return {};  // of a session that was never opened: no account
     }
     Bill& bill = batch_->bills[{record.account_id, record.quarter()}];
     bill.user = record.user;
@@ -131,9 +131,9 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
     return {};
 }
 
-// False: the batch ends before it.
+// Returns false if the batch ends before the record.
 Result<bool> UsageBooker::take(ChargedRecord record, int64_t now_us, int64_t until_us) {
-    // What ended in the future was counted by another clock, and waits for nothing.
+    // An end in the future comes from a wrong clock: nothing waits for it.
     const bool waits =
         !batch_->is_complete && record.end_us > until_us && record.end_us <= now_us + kQuarterUs;
     if (waits) {
@@ -233,7 +233,7 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
     return {};
 }
 
-// Begins anew when another one has booked, or plans were said, since the records were read.
+// Starts anew if another process has booked, or plans were set, since the records were read.
 Result<Booked> UsageBooker::write_some(int64_t now_us) {
     Batch& batch = *batch_;
     Booked booked;
@@ -287,7 +287,7 @@ Result<Booked> UsageBooker::step(int64_t now_us, int64_t until_us) {
             return read.error();
         }
         if (is_read_ && batch_->records == 0) {
-            after_ = batch_->snapt_id;  // all that follow wait
+            after_ = batch_->snapt_id;  // all later ones wait
             batch_.reset();
         }
         return booked;

@@ -1,7 +1,7 @@
-// UsageBooker: makes charges of usage records, and entries of charges. Records of a quarter of an
-// hour that is over are read and added up before others are locked out; then their charges,
-// entries and the place up to where records are booked are written, some accounts a transaction. A
-// crash, or another booker meanwhile, neither loses nor repeats anything.
+// UsageBooker: makes charges from usage records, and entries from charges. Records of a finished
+// quarter of an hour are read and added up without a lock; then their charges, entries and the
+// position of booking are written, some accounts per transaction. Neither a crash nor another
+// booker loses or repeats anything.
 #pragma once
 
 #include "snapt/accounting/charges.hpp"
@@ -14,17 +14,17 @@
 
 namespace continuo::snapt {
 
-// No clock that is right shows an earlier time: 2026-01-01. What a host without a clock of its own
-// shows until it has asked for the time is no time to book by.
+// 2026-01-01: no right clock shows an earlier time. Nothing is booked by the time of a host without
+// its own clock that has not asked for the time yet.
 inline constexpr int64_t kEarliestUs = 1'767'225'600'000'000;
 
 struct BookLimits {
     size_t page = 5'000;  // records read at a time
     size_t bills = 100;   // accounts and quarters in a transaction
-    // Accounts and quarters that are added up at a time. Beyond it, as after a long time without a
-    // plan, some quarters have two charges of an account and class.
+    // Accounts and quarters added up at a time. Beyond it, as after a long time without a plan,
+    // some quarters get two charges for an account and class.
     size_t most_bills = 20'000;
-    // Records read behind those that ended before `until_us`: such a one may still follow.
+    // Records read after those that ended before `until_us`: another such one may follow.
     size_t behind = 10'000;
 };
 
@@ -34,9 +34,9 @@ inline constexpr int64_t kBookAll = std::numeric_limits<int64_t>::max();
 struct Booked {
     size_t records = 0;
     size_t entries = 0;
-    size_t faults = 0;  // charges that cost nothing because they cannot be booked
+    size_t faults = 0;  // charges of zero because they cannot be booked
     bool has_written = false;
-    bool has_more = false;  // step() again
+    bool has_more = false;  // call step() again
 };
 
 class UsageBooker {
@@ -45,16 +45,16 @@ class UsageBooker {
     explicit UsageBooker(Database& database, const BookLimits& limits = {})
         : database_(database), limits_(limits) {}
     // Reads some records, or writes some accounts in a transaction. InvalidState before
-    // kEarliestUs. An account whose charge goes beyond the bounds of a balance, or whose plan
-    // cannot be read, is charged nothing, which is in Charge::fault until it is rated again: others
-    // go on.
+    // kEarliestUs. An account whose charge exceeds the bounds of a balance, or whose plan cannot be
+    // read, is charged nothing; Charge::fault says so until it is re-rated. Other accounts are
+    // unaffected.
     base::Result<Booked> step(int64_t now_us, int64_t until_us);
-    // No plan was ever in use: nothing is charged. As of the last step.
+    // As of the last step: no plan was ever in use, and nothing is charged.
     bool has_no_plan() const { return plans_.is_empty(); }
 
   private:
-    // The row of `booked`: all up to `seq` are booked; with `until_seq`, those up to it of accounts
-    // and quarters up to `done`, too.
+    // The row of `booked`: all records up to `seq` are booked; with `until_seq`, also those up to
+    // it of accounts and quarters up to `done`.
     struct Cursor {
         int64_t epoch = std::numeric_limits<int64_t>::min();
         int64_t seq = -1;
@@ -68,7 +68,7 @@ class UsageBooker {
         std::map<int64_t, Charge> by_class;
         std::string fault;
     };
-    // Records that are booked together: of one epoch, with numbers without a hole.
+    // Records booked together: of one epoch, numbered without gaps.
     struct Batch {
         std::string snapt_id;
         Cursor begin;  // as it was stored
@@ -77,7 +77,7 @@ class UsageBooker {
         int64_t read_seq = -1;
         int64_t last_seq = -1;
         size_t records = 0;
-        bool is_complete = false;  // its epoch is over, or it was begun: no record waits
+        bool is_complete = false;  // its epoch is over, or booking had begun: no record waits
         std::vector<ChargedRecord> behind;
         std::map<std::pair<int64_t, int64_t>, Bill> bills;  // by account and quarter
     };
@@ -95,7 +95,7 @@ class UsageBooker {
     BookLimits limits_;
     PlanBook plans_;
     std::optional<Batch> batch_;
-    bool is_read_ = false;  // the batch: it is to be written
+    bool is_read_ = false;  // the batch is to be written
     std::string after_;     // SNAPTs up to this name have nothing more
 };
 

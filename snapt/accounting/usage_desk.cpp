@@ -32,8 +32,8 @@ bool are_alike(const UsageQuery& one, const UsageQuery& other) {
 
 }  // namespace
 
-// Where a plan is in use, what is behind the place up to where records are booked stays, and what a
-// charge that could not be made is to be made of.
+// Where a plan is in use, keeps records that are not booked yet, and those needed for charges that
+// failed.
 Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit) {
     // The keys first, without the lock that others wait for.
     Statement select = CTN_TRY(database.prepare(
@@ -63,6 +63,46 @@ Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit
     return keys.size();
 }
 
+namespace {
+
+// Rows that are named by two numbers: first the keys, as above.
+Result<size_t> prune_rows(
+    Database& database, const char* keys_sql, const char* erase_sql, int64_t at_us, size_t limit) {
+    Statement select = CTN_TRY(database.prepare(keys_sql));
+    select.bind(1, at_us).bind(2, static_cast<int64_t>(limit));
+    std::vector<std::pair<int64_t, int64_t>> keys;
+    while (CTN_TRY(select.step())) {
+        keys.emplace_back(select.integer(0), select.integer(1));
+    }
+    if (keys.empty()) {
+        return size_t{0};
+    }
+    Statement erase = CTN_TRY(database.prepare(erase_sql));
+    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    for (const auto& [first, second] : keys) {
+        CTN_TRY(erase.bind(1, first).bind(2, second).run());
+    }
+    CTN_TRY(transaction.commit());
+    return keys.size();
+}
+
+}  // namespace
+
+Result<bool> prune_history(Database& database, int64_t before_us, size_t limit) {
+    Statement oldest = CTN_TRY(database.prepare("SELECT min(t_start) FROM (SELECT t_start FROM "
+                                                "usage_record ORDER BY t_end LIMIT 1)"));
+    const bool has_records = CTN_TRY(oldest.step()) && !oldest.is_null(0);
+    const int64_t at_us = has_records ? std::min(before_us, oldest.integer(0)) : before_us;
+    CTN_TRY(oldest.run());
+    const size_t sessions = CTN_TRY(prune_rows(
+        database, "SELECT epoch,no FROM session_record WHERE t_close<? ORDER BY epoch,no LIMIT ?",
+        "DELETE FROM session_record WHERE epoch=? AND no=?", at_us, limit));
+    const size_t events =
+        CTN_TRY(prune_rows(database, "SELECT at,id FROM event WHERE at<? ORDER BY id LIMIT ?",
+                           "DELETE FROM event WHERE at=? AND id=?", at_us, limit));
+    return sessions == limit || events == limit;
+}
+
 Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
                                                     uint32_t retention_days) {
     Database reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
@@ -85,7 +125,7 @@ UsageDesk::UsageDesk(Database reader,
     const auto begin = [this](void (UsageDesk::*work)()) {
         return std::thread([this, work] {
             static_cast<void>(io::keep_capabilities({}));
-            // Of this thread.
+            // Applies to this thread.
             static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));
             (this->*work)();
         });
@@ -130,7 +170,7 @@ bool UsageDesk::ask(const UsageQuery& query, Done done) {
         const auto first_own =
             std::find_if(questions_.begin(), questions_.end(),
                          [](const Question& waiting) { return waiting.query.is_own; });
-        // The operator comes before the users.
+        // The operator precedes the users.
         questions_.insert(query.is_own ? questions_.end() : first_own, {query, std::move(done)});
     }
     wake_.notify_one();
@@ -147,7 +187,7 @@ void UsageDesk::tick(int64_t now_us) {
             book_at_us_ = now_us;
             failed_at_us_.reset();
         }
-        // By a clock that cannot be right another period would seem to be now.
+        // A wrong clock would give another period.
         if (has_meters_ && now_us >= kEarliestUs &&
             std::abs(now_us - looked_at_us_) >= kQuotaLookUs) {
             look_at_us_ = now_us;
@@ -165,12 +205,12 @@ void UsageDesk::watch(std::shared_ptr<UserMeter> meter) {
     const std::lock_guard lock(mutex_);
     new_meters_.push_back(std::move(meter));
     has_meters_ = true;
-    looked_at_us_ = 0;  // with the next tick
+    looked_at_us_ = 0;  // at the next tick
 }
 
 std::vector<std::shared_ptr<UserMeter>> UsageDesk::take_to_seal(int64_t now_us) {
     const std::lock_guard lock(mutex_);
-    // Booking waits as long for the records of a quarter that is over.
+    // Booking waits this long for the records of a finished quarter.
     const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
     auto& due = std::exchange(sealed_quarter_, quarter) != quarter ? with_quota_ : to_seal_;
     return std::exchange(due, {});
@@ -241,7 +281,7 @@ void UsageDesk::note_prune_time(int64_t now_us) {
 void UsageDesk::run() {
     std::unique_lock lock(mutex_);
     while (!is_ending_) {
-        // First: there may be a question at any time.
+        // First, since a question may come at any time.
         if (has_work() && Clock::now() >= next_batch_at_) {
             work_batch(lock);
         } else if (const auto question = take_due_question()) {
@@ -269,7 +309,7 @@ std::optional<UsageDesk::Question> UsageDesk::take_due_question() {
     return question;
 }
 
-// All that wait are of users who pause.
+// All waiting questions are from paused users.
 UsageDesk::Time UsageDesk::wake_at() const {
     Time first = has_work() ? next_batch_at_ : Time::max();
     for (const Question& waiting : questions_) {
@@ -289,8 +329,8 @@ void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& l
     const Result<UsageReport> report = query_usage(reader_, query, limits);
     const Time ended = Clock::now();
     question.done(report);
-    // Nothing is read now, so all of the log can go to the database and the log begin anew. When
-    // questions come without a pause, that is never so at anybody else's checkpoint.
+    // No reader is active, so the whole log can go to the database and start anew. While questions
+    // come without a pause, a checkpoint elsewhere cannot do that.
     if (const auto done = writer_.execute("PRAGMA wal_checkpoint(PASSIVE)"); !done) {
         base::log(base::LogLevel::Warning, "accounting: no checkpoint: %.*s",
                   static_cast<int>(done.error().where.size()), done.error().where.data());
@@ -302,7 +342,7 @@ void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& l
     }
 }
 
-// Books before it removes: what is removed cannot be booked.
+// Books before it removes: removed records cannot be booked.
 void UsageDesk::work_batch(std::unique_lock<std::mutex>& lock) {
     auto& wanted_us = book_at_us_ ? book_at_us_ : prune_before_us_;
     const bool books = &wanted_us == &book_at_us_;
@@ -348,14 +388,22 @@ std::string UsageDesk::booking_trouble() const {
 }
 
 bool UsageDesk::prune(int64_t before_us) {
-    const auto pruned = prune_records(writer_, before_us, kPruneBatch);
-    if (!pruned) {
+    const auto has_more = prune_batch(before_us);
+    if (!has_more) {
         base::log(base::LogLevel::Warning, "accounting: old records are not removed: %.*s",
-                  static_cast<int>(pruned.error().where.size()), pruned.error().where.data());
+                  static_cast<int>(has_more.error().where.size()), has_more.error().where.data());
         return false;
     }
-    pruned_.fetch_add(*pruned, std::memory_order_relaxed);
-    return *pruned == kPruneBatch;
+    return *has_more;
+}
+
+Result<bool> UsageDesk::prune_batch(int64_t before_us) {
+    const size_t pruned = CTN_TRY(prune_records(writer_, before_us, kPruneBatch));
+    pruned_.fetch_add(pruned, std::memory_order_relaxed);
+    if (pruned == kPruneBatch) {
+        return true;
+    }
+    return prune_history(writer_, before_us, kPruneBatch);
 }
 
 }  // namespace continuo::snapt

@@ -1,6 +1,6 @@
-// UsageDesk: answers questions for usage, books usage, and removes records that are too old, on a
-// thread of its own with connections of its own: nobody who logs in waits for it. Quotas are looked
-// at on another one, which waits for no question.
+// UsageDesk: answers questions for usage, books usage, and removes old records, on its own thread
+// and connections, so that logins do not wait. Quotas are checked on another thread, which waits
+// for no question.
 #pragma once
 
 #include "snapt/accounting/quota_watch.hpp"
@@ -19,65 +19,68 @@
 
 namespace continuo::snapt {
 
-// That wait or are being answered: of all users together, of one, and of the operator.
+// Most waiting or running questions: of all users together, of one, and of the operator.
 inline constexpr size_t kMaxUsageQuestions = 64;
 inline constexpr size_t kMaxUserQuestions = 2;
 inline constexpr size_t kMaxOperatorQuestions = 16;
 inline constexpr std::string_view kTooManyQuestions = "too many questions wait; ask again later";
-// After that an answer is given up. The command waits for 30 s.
+// Limit of the time for an answer. The command waits for 30 s.
 inline constexpr std::chrono::seconds kUserAnswerTime{2};
 inline constexpr std::chrono::seconds kOperatorAnswerTime{20};
-// A user whose question took some time waits so many times as long before the next is looked at.
-// One user takes a quarter of the thread at most (calculated: 1 of 1 + 3).
+// A user whose question took some time waits this many times as long before its next one. So one
+// user takes at most a quarter of the thread (calculated: 1 of 1 + 3).
 inline constexpr int kUserPause = 3;
-// The thread stands back behind what carries data. A choice, not measured.
+// The thread has a lower priority than data. A choice, not measured.
 inline constexpr int kUsageDeskNiceness = 10;
 
-// Removing goes on so often, in transactions of so many records, between which others write.
+// Records are removed at this interval, in transactions of this many, between which others write.
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
 inline constexpr size_t kPruneBatch = 500;
 
-// Usage is booked when a quarter of an hour is over, and its records are sealed. When it fails, it
-// is tried again so much later.
+// Usage is booked when a quarter of an hour is over and its records are sealed; after a failure it
+// is tried again after this.
 inline constexpr int64_t kBookDelayUs = 10'000'000;
 inline constexpr int64_t kBookAgainUs = 60'000'000;
 
-// Between looks at what accounts may use: a change, the end of a period, a payment.
+// Interval of checks of accounts: a change, the end of a period, a payment.
 inline constexpr int64_t kQuotaLookUs = 2'000'000;
 
-// Removes records that ended before `before_us`, `limit` at most; gives how many. Those stay that
-// are to be booked, or rated again because of a Charge::fault.
+// Removes records that ended before `before_us`, at most `limit`; returns how many. Keeps those
+// still to be booked, or to be re-rated because of a Charge::fault.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
+// Removes sessions that ended and events that happened before `before_us` and before any record
+// that is left, `limit` of each at most; gives whether there may be more.
+base::Result<bool> prune_history(Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {
   public:
     using Done = std::function<void(base::Result<UsageReport>)>;
 
-    // The ledger at `path` is there already. 0 days: records are kept for ever.
+    // The ledger at `path` must exist. 0 days: records are kept for ever.
     static base::Result<std::unique_ptr<UsageDesk>> start(const std::string& path,
                                                           uint32_t retention_days);
     UsageDesk(const UsageDesk&) = delete;
     UsageDesk& operator=(const UsageDesk&) = delete;
-    // Questions that still wait get no answer.
+    // Waiting questions get no answer.
     ~UsageDesk();
 
     // Any thread. `done` runs on the desk's. False: too many wait.
     bool may_ask(const UsageQuery& query) const;
     bool ask(const UsageQuery& query, Done done);
-    // Each second. Usage is booked from the first call on, records are removed from an hour on
-    // after the start, or after the wall clock was set by more than a day: a wrong one is to be
-    // noticed before.
+    // Call each second. Usage is booked from the first call on. Records are removed from an hour
+    // after the start, or after the wall clock was set by more than a day, so that a wrong clock is
+    // noticed first.
     void tick(int64_t now_us);
 
-    // Any thread. The user's quota and credit act on it, until nobody else holds it.
+    // Any thread. The user's quota and credit act on the meter until nobody else holds it.
     void watch(std::shared_ptr<UserMeter> meter);
-    // Meters whose users' records are to be sealed, now that `now_us` is: of each once, and again
-    // after each quarter of an hour. on_sealed() follows.
+    // Meters whose users' records must be sealed now: each once, and again after each quarter of an
+    // hour. on_sealed() follows.
     std::vector<std::shared_ptr<UserMeter>> take_to_seal(int64_t now_us);
     void on_sealed(std::vector<SealedMeter> sealed);
 
     uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
-    // Why usage is not booked, or some is not charged; empty: nothing is amiss.
+    // Why usage is not booked, or some is not charged; empty: no fault.
     std::string booking_trouble() const;
     uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
 
@@ -98,8 +101,9 @@ class UsageDesk {
     // These functions release the lock while they work.
     void answer(const Question& question, std::unique_lock<std::mutex>& lock);
     void work_batch(std::unique_lock<std::mutex>& lock);
-    // True: there is more to remove, or to book.
+    // Returns true if there is more to remove or to book.
     bool prune(int64_t before_us);
+    base::Result<bool> prune_batch(int64_t before_us);
     bool book(int64_t now_us);
     void look_at_quotas(std::unique_lock<std::mutex>& lock);
     void note_trouble(const std::string& trouble, bool has_failed, int64_t now_us);

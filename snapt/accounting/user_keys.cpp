@@ -1,5 +1,4 @@
-// UserStore: the keys of a user: how they are made, take each other's place and end, and when they
-// were last in use.
+// UserStore: the keys of a user: creation, rotation, end, and when they were last in use.
 #include "snapt/accounting/user_store.hpp"
 
 #include <algorithm>
@@ -16,8 +15,8 @@ constexpr Error kNoSuchKey{Errc::NotFound, "no such key", 0};
 
 }  // namespace
 
-// Numbers are never used again, not for another account of the name either: an old file does not
-// seem to have a valid key id, and who has proved an old key is nobody when its account has gone.
+// Numbers are never reused, not even for another account of the name: an old file must not seem to
+// have a valid key id, nor a proof of an old key match a new account.
 Result<std::string> UserStore::next_key_id(const std::string& user_id) {
     Statement last = CTN_TRY(database_.prepare(
         "SELECT max(CAST(substr(c.key_id,2) AS INTEGER)) FROM account a JOIN credential c ON "
@@ -25,7 +24,7 @@ Result<std::string> UserStore::next_key_id(const std::string& user_id) {
         "substr(c.key_id,2) GLOB '*[^0-9]*' AND length(c.key_id)<=10"));
     last.bind(1, std::string_view(user_id));
     CTN_TRY(last.step());
-    // Another SNAPT's key may have a longer number.
+    // Another SNAPT's key may have a larger number.
     for (int64_t number = last.integer(0) + 1;; ++number) {
         std::string key_id = "k" + std::to_string(number);
         Statement taken = CTN_TRY(
@@ -64,7 +63,7 @@ Result<Credential> UserStore::insert_key(const Account& account,
     return credential;
 }
 
-// Names are good, the id is new, and a device that is named has no key yet.
+// Checks that names are valid, the id is new, and a named device has no key yet.
 Result<void> UserStore::require_free(const Account& account, const NewKey& wanted, int64_t now_us) {
     if ((!wanted.device.empty() && !is_valid_name(wanted.device)) ||
         (!wanted.key_id.empty() && !is_valid_key_id(wanted.key_id))) {
@@ -112,7 +111,7 @@ Result<void> UserStore::add_keys(UserInfo& user, int64_t now_us) {
         key.is_disabled = select.integer(3) != 0;
         key.seen_us = time_in(4);
         key.expires_us = time_in(5);
-        const std::lock_guard lock(seen_mutex_);  // briefly: the data loop notes what is seen
+        const std::lock_guard lock(seen_mutex_);  // held briefly: the data loop notes keys in use
         if (const auto seen = seen_.find({user.user_id, key.key_id}); seen != seen_.end()) {
             key.seen_us = std::max(key.seen_us.value_or(0), seen->second);
         }
@@ -120,7 +119,7 @@ Result<void> UserStore::add_keys(UserInfo& user, int64_t now_us) {
     return {};
 }
 
-// The device whose key is rotated, among the keys that are valid.
+// The device whose key is rotated, among the valid keys.
 Result<std::string>
 UserStore::device_to_rotate(const Account& account, const std::string& wanted, int64_t now_us) {
     UserInfo user;
@@ -220,7 +219,7 @@ Result<void> UserStore::write_seen() {
     return written;
 }
 
-// A session that ends may have been silent for longer than others with its key.
+// An ending session may have been silent for longer than others with its key.
 Result<void> UserStore::write_seen(const std::map<SeenKey, int64_t>& seen) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     Statement update = CTN_TRY(database_.prepare(

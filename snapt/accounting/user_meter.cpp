@@ -6,7 +6,7 @@
 namespace continuo::snapt {
 namespace {
 
-// Of UserMeter::counted(), when so much of the quota is used.
+// The value of UserMeter::counted() at which `bytes` of the quota are used.
 uint64_t counted_when(const MeterTerms& terms, int64_t bytes) {
     const int64_t left = std::max<int64_t>(bytes - terms.used_bytes, 0);
     return terms.counted + static_cast<uint64_t>(left);
@@ -48,7 +48,7 @@ Allowance UserMeter::allowance() const {
     const uint64_t since = counted() - std::min(counted(), terms_.counted);
     allowance.used_bytes = terms_.quota ? terms_.used_bytes + static_cast<int64_t>(since) : 0;
     const bool is_used_up = terms_.quota && allowance.used_bytes >= terms_.quota->bytes;
-    // The quota's end is known, and may come first: credit is told when that alone acts.
+    // The end of the quota is known and may come first: credit is reported when it alone acts.
     allowance.is_for_credit = terms_.is_out_of_credit && !is_used_up;
     if (is_used_up || terms_.is_out_of_credit) {
         constexpr std::array kStates = {Allowance::State::Noted, Allowance::State::Throttled,

@@ -1,5 +1,6 @@
-// UserMeter: what a user has used since it is here, and from how much on its quota or credit acts.
-// The data loop counts and asks, a few loads a packet; the desk's thread says when (QuotaWatch).
+// UserMeter: a user's usage since its arrival, and the count from which its quota or credit acts.
+// The data loop counts and asks, a few loads per packet; the desk's thread sets the count
+// (QuotaWatch).
 #pragma once
 
 #include "common/flow/live_slot.hpp"
@@ -15,28 +16,28 @@
 
 namespace continuo::snapt {
 
-// A user is warned when so much of its quota is used.
+// Share of the quota at which a user is warned.
 inline constexpr int64_t kWarnPercent = 80;
 
-// What holds for an account now.
+// Terms that apply to an account now.
 struct MeterTerms {
     std::optional<Quota> quota;
     int64_t until_us = 0;    // the quota's period ends
-    int64_t used_bytes = 0;  // of it, when `counted` was
+    int64_t used_bytes = 0;  // of the quota, at `counted`
     uint64_t counted = 0;    // UserMeter::counted() then
     bool is_out_of_credit = false;
     Exhaustion then;
     bool operator==(const MeterTerms&) const = default;
 };
 
-// As the user is told it.
+// As reported to the user.
 struct Allowance {
     enum class State : uint8_t { Free, Warned, Noted, Throttled, Stopped };
     State state = State::Free;
     bool is_for_credit = false;
     std::optional<Quota> quota;
     int64_t used_bytes = 0;
-    int64_t until_us = 0;     // 0: nobody knows
+    int64_t until_us = 0;     // 0: unknown
     uint64_t bits_per_s = 0;  // of Throttled
 };
 std::string_view to_string(Allowance::State state);

@@ -205,14 +205,14 @@ Result<void> UserStore::load_directory() {
         entry.account_id = select.integer(4);
         fresh.keys[directory_key(select.text(0), select.text(1))] = entry;
     }
-    std::shared_ptr<const Directory> old;  // may be large: it goes after the lock
+    std::shared_ptr<const Directory> old;  // may be large: freed after the lock
     const std::lock_guard lock(directory_mutex_);
     old = publish(std::move(fresh));
     return {};
 }
 
-// Once the user's keys were taken away on the disk: where they cannot be read again, none of them
-// lets anybody in until refresh().
+// Called when the user's keys were removed on the disk but cannot be read again: none of them lets
+// anybody in until refresh().
 Result<void> UserStore::load_directory_after(const std::string& user_id) {
     auto loaded = load_directory();
     if (!loaded) {
@@ -228,8 +228,8 @@ Result<void> UserStore::load_directory_after(const std::string& user_id) {
     return loaded;
 }
 
-// Fills in `fresh`, in which only the keys are known, expired ones among them, and publishes it.
-// Returns the one before. The caller holds directory_mutex_.
+// Completes `fresh`, which has only the keys, including expired ones, and publishes it. Returns the
+// previous one. The caller holds directory_mutex_.
 std::shared_ptr<const UserStore::Directory> UserStore::publish(Directory&& fresh) {
     const size_t expired = std::erase_if(
         fresh.keys, [this](const auto& key) { return key.second.expires_us <= expired_until_us_; });

@@ -1,6 +1,6 @@
-// UserStore: users and their keys, in the ledger's database. A user has one key for each device,
-// and during a rotation two. Used by the daemon and, when none runs, by the commands directly.
-// Every call is thread-safe; lookup() reads a snapshot in memory and never waits for the disk.
+// UserStore: users and their keys, in the ledger's database. A user has one key per device, and two
+// during a rotation. Used by the daemon and, when none runs, by the commands directly. Thread-safe;
+// lookup() reads a snapshot in memory and never waits for the disk.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -37,16 +37,15 @@ struct Credential {
     std::string key_id;  // "k1", "k2", …, or as another SNAPT called it
     UserKey key{};
     std::string device{};  // empty: none was named
-    // The key is on the disk, but the keys could not be read again: it lets nobody in until
-    // refresh().
+    // The key is stored, but the keys could not be read again: it lets nobody in until refresh().
     std::optional<base::Error> unread{};
 };
 
-// Properties of a key that is to be made.
+// Properties of a new key.
 struct NewKey {
     std::string device;          // empty: none
     std::string key_id;          // empty: the next number
-    std::optional<UserKey> key;  // that of another SNAPT of the realm; else a fresh one
+    std::optional<UserKey> key;  // from another SNAPT of the realm; otherwise a fresh one
 };
 
 // A choice among the keys of a user: all, those of a device, or one.
@@ -63,7 +62,7 @@ struct KeyInfo {
     int64_t created_us = 0;
     bool is_disabled = false;
     std::optional<int64_t> seen_us;     // when a session last used it
-    std::optional<int64_t> expires_us;  // of a key that another one takes the place of
+    std::optional<int64_t> expires_us;  // of a key that was replaced
 };
 
 struct UserInfo {
@@ -77,50 +76,50 @@ struct UserInfo {
 
 class UserStore {
   public:
-    // The database lies in `state_directory`; in mode ReadWrite it is made when absent, in mode
-    // ReadOnly only lookups and list() work.
+    // The database is in `state_directory`. Mode ReadWrite creates it if missing; in mode ReadOnly
+    // only lookups and list() work.
     static base::Result<std::unique_ptr<UserStore>> open(const std::string& state_directory,
                                                          OpenMode mode = OpenMode::ReadWrite);
     UserStore(const UserStore&) = delete;
     UserStore& operator=(const UserStore&) = delete;
 
-    // Makes a user with a key; a user that is there gets one more if `wanted` names a device or an
-    // id. InvalidConfig: bad name or quota; InvalidState: there is such a user, key id, or a key of
-    // the device; LimitReached: kMaxUserKeys.
+    // Creates a user with a key; an existing user gets another one if `wanted` names a device or an
+    // id. InvalidConfig: bad name or quota; InvalidState: the user, the key id, or a key of the
+    // device exists; LimitReached: kMaxUserKeys.
     base::Result<Credential> add(const std::string& user_id,
                                  const std::optional<Quota>& quota,
                                  int64_t now_us,
                                  base::Random& random,
                                  const NewKey& wanted = {});
     base::Result<std::vector<UserInfo>> list(int64_t now_us);
-    // NotFound: no such user, or no such key (these five).
+    // NotFound: no such user or key (these five).
     base::Result<void>
     set_disabled(const std::string& user_id, bool is_disabled, const KeyChoice& keys = {});
-    // A new key for a device; the ones before are valid for `overlap_us` more. Without a device the
-    // one that the user has. InvalidState: it has several.
+    // A new key for a device; earlier ones stay valid for `overlap_us`. Without a device, the
+    // user's only one. InvalidState: it has several.
     base::Result<Credential> rotate(const std::string& user_id,
                                     int64_t now_us,
                                     base::Random& random,
                                     const NewKey& wanted = {},
                                     int64_t overlap_us = 0);
-    // For good. InvalidConfig when `keys` names none.
+    // Permanent. InvalidConfig when `keys` names none.
     base::Result<void> revoke(const std::string& user_id, const KeyChoice& keys, int64_t now_us);
-    // Usage records and leases stay its account's, whose secrets go. A user of the name that is
-    // made afterwards has another account, and key ids that this one did not have.
+    // Usage records and leases stay with the account, whose secrets are deleted. A later user of
+    // the name gets another account, and key ids that this one did not have.
     base::Result<void> remove(const std::string& user_id, int64_t now_us);
 
-    // The key of a user who may log in, and the account that it opens.
+    // The key of a user who may log in, and its account.
     std::optional<UserKey> lookup(std::string_view user_id, std::string_view key_id) const;
     std::optional<int64_t> account_of(std::string_view user_id, std::string_view key_id) const;
     bool is_known(std::string_view user_id) const;  // and enabled
-    // Of all users who may log in; another object when they have changed.
+    // All users who may log in; a new object when they have changed.
     std::shared_ptr<const std::vector<UserKey>> all_keys() const;
-    // Lets no key in that has expired; call it often. True when there was one.
+    // Ends expired keys; call it often. True when one has expired.
     bool expire(int64_t now_us);
-    // Makes changes of other processes visible.
+    // Reads changes of other processes.
     base::Result<void> refresh();
 
-    // The key was in use then: list() knows at once, the disk after write_seen().
+    // The key was used then: list() shows it at once, the disk after write_seen().
     void note_seen(const std::string& user_id, const std::string& key_id, int64_t at_us);
     base::Result<void> write_seen();
 

@@ -17,8 +17,8 @@ using base::Error;
 using base::Result;
 using flow::UsageRecord;
 
-// Old records are removed by the time at which they ended, and those of an interval end in another
-// order than they are numbered: a hole beside the oldest ones is none.
+// Old records are removed by their end, and those of an interval end in another order than they are
+// numbered: a gap among the oldest is no fault.
 constexpr int64_t kPrunedEdgeUs = 3'600'000'000;
 
 std::string key_text(const UsageRecord& record) {
@@ -32,7 +32,7 @@ struct Place {
     int64_t t_end = 0;
 };
 
-// Numbers that are missing before `record`, which follows `before` in its epoch.
+// Numbers missing before `record`, which follows `before` in its epoch.
 bool is_behind_hole(const UsageRecord& record,
                     const std::optional<Place>& before,
                     int64_t pruned_until_us) {
@@ -52,8 +52,8 @@ Result<int64_t> oldest_end(Database& database) {
     return select.integer(0);
 }
 
-// The records of this run, or the last one, go up to the next number; those of others may have
-// ended anywhere.
+// The records of the current or last run go up to the next number; other runs may have ended
+// anywhere.
 Result<bool> is_cut_short(Database& database) {
     Statement select = CTN_TRY(database.prepare(
         "SELECT max(seq),(SELECT v FROM state WHERE k='next_seq') FROM usage_record "
@@ -99,11 +99,10 @@ Result<void> verify_plans(Database& database, std::vector<LedgerCheck>& checks) 
     return {};
 }
 
-// BalanceSums by account, none of them beyond the bounds of a balance while nobody has changed
-// anything.
+// BalanceSums by account; none exceeds the bounds of a balance unless somebody changed the file.
 using BalanceSums = std::map<int64_t, int64_t>;
 
-// False when the sum is beyond the bounds, which it is then left at.
+// False when the sum exceeds the bounds; it then stays at the bound.
 bool add_to(BalanceSums& sums, const MoneyEntry& entry) {
     int64_t& sum = sums[entry.account_id];
     int64_t next = 0;
@@ -162,7 +161,7 @@ void add_due(std::map<int64_t, int64_t>& due, const std::optional<int64_t>& entr
     }
 }
 
-// Charges anew from their records, where all of them are there.
+// Recomputes charges from their records, where all of them exist.
 Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks) {
     PlanBook plans;
     static_cast<void>(CTN_TRY(plans.refresh(database)));
@@ -170,7 +169,7 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
     Faults faults;
     uint64_t count = 0;
     std::map<int64_t, int64_t> due;  // by entry
-    std::map<int64_t, int64_t> net;  // by charge that may be replaced
+    std::map<int64_t, int64_t> net;  // by charge that may have been replaced
     const auto look = [&](const Charge& charge) -> Result<void> {
         ++count;
         const std::string where = "charge " + std::to_string(charge.charge_id);
@@ -208,7 +207,7 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
     CTN_TRY(verify_charged_once(database, faults));
     checks.push_back(
         {"charges", !faults.has_any(),
-         faults.text("are not what their records cost, or are booked otherwise or not once",
+         faults.text("differ from the price of their records, or are not booked exactly once",
                      std::to_string(count) + " as their records make them")});
     return {};
 }

@@ -1,6 +1,6 @@
-// verify: looks through all of the ledger database for what no run of snapt writes: holes in the
-// sequence of usage records, digests that do not fit, balances that are no sum of entries, charges
-// that their records do not make.
+// verify: searches the ledger database for what no run of snapt writes: gaps in the sequence of
+// usage records, wrong digests, balances that are not the sum of their entries, charges that their
+// records do not give.
 #pragma once
 
 #include "snapt/accounting/database.hpp"
@@ -17,7 +17,7 @@ struct LedgerCheck {
     std::string found;
 };
 
-// In this order, each check once. The records and entries are those of one moment.
+// In this order, each check once. Records and entries are of one snapshot.
 base::Result<std::vector<LedgerCheck>> verify_ledger(Database& database);
 
 }  // namespace continuo::snapt

@@ -22,7 +22,7 @@ constexpr std::array<Route, 16> kRoutes = {{
     {"GET", "/v1/status", Operation::Status, Scope::Read, false, ""},
     {"GET", "/v1/sessions", Operation::Sessions, Scope::Read, true, ""},
     {"DELETE", "/v1/sessions/{session}", Operation::EndSession, Scope::Admin, false, ""},
-    {"GET", "/v1/flows", Operation::Flows, Scope::Read, false, ""},
+    {"GET", "/v1/flows", Operation::Flows, Scope::Read, false, "after"},
     {"GET", "/v1/usage", Operation::Usage, Scope::Read, true, "by from to zone user"},
     {"GET", "/v1/records", Operation::Records, Scope::Read, true,
      "after from to zone user limit format"},
@@ -71,7 +71,7 @@ std::vector<std::string_view> parts(std::string_view text, char separator) {
     return found;
 }
 
-// What stands for the name in braces is put into `name`.
+// Stores the path element that stands for the name in braces in `name`.
 bool matches(std::string_view pattern, const std::vector<std::string>& path, std::string& name) {
     const auto wanted = parts(pattern.substr(1), '/');
     if (wanted.size() != path.size()) {
@@ -120,7 +120,7 @@ HttpAnswer answer_of(Outcome outcome) {
     return answer;
 }
 
-// Without a token: it has nothing of anybody.
+// Needs no token: it reveals nothing.
 std::optional<HttpAnswer> page_answer(const HttpRequest& request, const Target& target) {
     const PageFile* file = target.path.size() <= 1 && target.query.empty()
                                ? page_file(target.path.empty() ? "" : target.path.front())
@@ -155,7 +155,7 @@ Outcome problem(unsigned status, std::string_view detail) {
     return {status, json.take(), "application/problem+json"};
 }
 
-// Who has no token is told nothing, not even which paths there are.
+// Without a token a caller learns nothing, not even which paths exist.
 void Api::handle(HttpRequest request, const HttpReply& reply) {
     auto target = parse_target(request.target);
     if (target) {

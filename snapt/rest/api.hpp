@@ -1,6 +1,6 @@
-// Api: the REST interface: which token may do what, which paths and parameters there are, and
-// answers of one form. What is asked for comes from a Backend. Pure but for the file of tokens;
-// docs/openapi.json describes what it answers.
+// Api: the REST interface: rights of tokens, paths and parameters, and the form of answers. A
+// Backend provides the content. Pure except for the file of tokens; docs/openapi.json describes the
+// answers.
 #pragma once
 
 #include "snapt/rest/http_server.hpp"
@@ -33,12 +33,12 @@ enum class Operation : uint8_t {
     Metrics,
 };
 
-// What a token that may do it asks for.
+// A request that its token permits.
 struct Call {
     Operation operation = Operation::Me;
     Token caller;
-    std::string name;  // of the path: a user, or a session
-    Target target;     // parameters of the operation, no others
+    std::string name;  // from the path: a user or a session
+    Target target;     // only parameters of the operation
     std::string body;
     std::string key;  // Idempotency-Key
 
@@ -60,7 +60,7 @@ class Backend {
     Backend(const Backend&) = delete;
     Backend& operator=(const Backend&) = delete;
     virtual ~Backend() = default;
-    // `done` runs on the loop's thread, at once or later, once at most.
+    // `done` runs on the loop's thread, at once or later, at most once.
     virtual void run(Call call, Done done) = 0;
 };
 
@@ -69,7 +69,7 @@ struct Route {
     std::string_view path;  // "/v1/users/{user}/balance"
     Operation operation;
     Scope least;                  // Read, Bill or Admin
-    bool is_of_self;              // tokens of scope Self, too, for their own user
+    bool is_of_self;              // also tokens of scope Self, for their own user
     std::string_view parameters;  // "from to zone"
 };
 std::span<const Route> routes();
@@ -87,7 +87,7 @@ class Api {
     Backend& backend_;
 };
 
-// The same JSON with integers that doubles do not hold as text.
+// The same JSON with integers that doubles cannot represent as text.
 std::string with_large_as_text(std::string_view json);
 
 }  // namespace continuo::rest

@@ -27,10 +27,10 @@ constexpr int kListenBacklog = 64;
 constexpr int kAcceptsPerWake = 16;
 // After accept() found no descriptor free.
 constexpr base::Duration kAcceptPause = base::milliseconds(100);
-// Between looks whether libmicrohttpd has noticed that a connection was shut.
+// Interval of checks whether libmicrohttpd has noticed a shut connection.
 constexpr base::Duration kShutLook = base::milliseconds(10);
 constexpr unsigned kTooLarge = 413;  // RFC 9110 section 15.5.14
-// Connections of libmicrohttpd beyond ours: those that were shut, and that it has not noticed yet.
+// Connections of libmicrohttpd beyond ours: shut ones that it has not noticed yet.
 constexpr unsigned kSpareConnections = 16;
 
 Result<io::UniqueFd> listen_at(const base::Endpoint& endpoint, base::Endpoint& bound) {
@@ -87,8 +87,8 @@ struct HttpReply::Exchange {
     MHD_Connection* connection = nullptr;
     HttpRequest request;
     std::optional<HttpAnswer> answer;
-    bool is_begun = false;      // its headers are here
-    bool is_whole = false;      // it was handed over
+    bool is_begun = false;      // its headers have arrived
+    bool is_whole = false;      // it was passed on
     bool is_suspended = false;  // it waits for its answer
 
     void resume();
@@ -113,7 +113,7 @@ struct HttpServer::Inner {
     struct Connection {
         int fd = -1;  // libmicrohttpd's
         base::TimePoint deadline{};
-        std::weak_ptr<Exchange> exchange{};  // that is being answered
+        std::weak_ptr<Exchange> exchange{};  // being answered
         bool is_shut = false;
     };
 
@@ -170,7 +170,7 @@ struct HttpServer::Inner {
     std::unique_ptr<io::Poller> poller;  // of the daemon
 };
 
-// libmicrohttpd notices in its next turn only.
+// libmicrohttpd notices only in its next turn.
 void HttpReply::Exchange::resume() {
     if (std::exchange(is_suspended, false)) {
         MHD_resume_connection(connection);
@@ -178,7 +178,7 @@ void HttpReply::Exchange::resume() {
     }
 }
 
-// --- what libmicrohttpd calls; `self` is the server
+// --- callbacks of libmicrohttpd; `self` is the server
 
 void* HttpServer::Inner::on_target(void* self, const char* target, MHD_Connection* connection) {
     auto exchange = std::make_shared<Exchange>();
@@ -327,15 +327,15 @@ void HttpServer::Inner::accept_some(const Listener& listener) {
         connections.push_back({number, loop.now() + limits.request_time});
         if (MHD_add_connection(daemon, number, reinterpret_cast<sockaddr*>(&nobody),
                                sizeof nobody) != MHD_YES) {
-            // It has closed the descriptor, and may have said so.
+            // libmicrohttpd has closed the descriptor, and may have reported so.
             connections.remove_if([number](const Connection& one) { return one.fd == number; });
         }
     }
     run();
 }
 
-// The oldest that has no request gives way, else the oldest that has its answer and does not read
-// it. False: all others are being answered.
+// Closes the oldest connection without a request, otherwise the oldest with a complete answer that
+// is not read. False: all others are being answered.
 bool HttpServer::Inner::make_room() {
     const auto open = std::count_if(connections.begin(), connections.end(),
                                     [](const Connection& one) { return !one.is_shut; });
@@ -416,7 +416,7 @@ HttpServer::Inner::begin(MHD_Connection* connection, const char* method, HttpReq
     return queue(connection, answer);
 }
 
-// False: there is too much, in pieces whose number is not said.
+// False: the body is too large, in chunks of unknown number.
 bool HttpServer::Inner::take_body(std::string_view piece, HttpRequest& request) {
     if (request.body.size() + piece.size() > limits.body_bytes) {
         ++counters.too_large;

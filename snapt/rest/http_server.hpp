@@ -1,6 +1,6 @@
-// HttpServer: HTTP/1.1 on Unix sockets and loopback addresses, by libmicrohttpd. Whoever can
-// connect is a stranger: connections, bytes and time have limits here, and a connection that says
-// nothing gives way to a newer one. The loop's thread only.
+// HttpServer: HTTP/1.1 on Unix sockets and loopback addresses, by libmicrohttpd. Anyone who can
+// connect is a stranger: connections, bytes and time are limited, and a silent connection gives way
+// to a newer one. The loop's thread only.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -21,7 +21,7 @@ struct HttpLimits {
     size_t connections = 64;
     size_t header_bytes = 16'384;  // memory of a connection: request line, headers, buffers
     size_t body_bytes = 65'536;
-    base::Duration request_time = base::seconds(10);  // until a request is whole
+    base::Duration request_time = base::seconds(10);  // until a request is complete
     base::Duration answer_time = base::seconds(60);   // until its answer is made and sent
 };
 
@@ -40,7 +40,7 @@ struct HttpAnswer {
     std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// Answers one request, at once or later, on the loop's thread. Copies stand for the same request;
+// Answers one request, at once or later, on the loop's thread. Copies refer to the same request;
 // one that outlives its connection does nothing.
 class HttpReply {
   public:
@@ -68,15 +68,15 @@ class HttpServer {
     // Closes all connections and removes the socket files.
     ~HttpServer();
 
-    // As bound, in their order.
+    // The bound addresses, in order.
     const std::vector<std::string>& addresses() const;
 
     struct Counters {
         uint64_t connections = 0;  // accepted
-        uint64_t requests = 0;     // whole ones
+        uint64_t requests = 0;     // complete ones
         uint64_t refused = 0;      // connections: all others were being answered
-        uint64_t displaced = 0;    // connections without a request, by a newer one
-        uint64_t timeouts = 0;     // connections closed at the end of their time
+        uint64_t displaced = 0;    // connections without a request, replaced by a newer one
+        uint64_t timeouts = 0;     // connections closed at their time limit
         uint64_t too_large = 0;    // bodies
     };
     const Counters& counters() const;

@@ -12,7 +12,7 @@ using Labels = std::initializer_list<std::pair<std::string_view, std::string_vie
 
 class Exposition {
   public:
-    // `kind`: gauge or counter. What follows is of it.
+    // `kind`: gauge or counter. The following samples belong to it.
     void family(std::string_view name, std::string_view kind, std::string_view help) {
         name_ = "snapt_";
         name_ += name;

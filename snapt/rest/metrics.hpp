@@ -1,5 +1,5 @@
 // Metrics: the status of the SNAPT in the text format of Prometheus (exposition format 0.0.4). No
-// series is of a user: their number does not grow with them. Pure.
+// series is per user, so their number does not grow with users. Pure.
 #pragma once
 
 #include "common/report/json_value.hpp"
@@ -11,7 +11,7 @@ namespace continuo::rest {
 
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// `status`: the answer of the command of that name. `now_s`: Unix time. What is unknown is left
+// `status`: the answer of the command of that name. `now_s`: Unix time. Unknown values are left
 // out.
 std::string
 metrics_text(const report::JsonValue& status, const HttpServer::Counters& http, int64_t now_s);

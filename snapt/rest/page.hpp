@@ -1,4 +1,4 @@
-// The web page: files that are part of the program, as they are served.
+// The web page: files that are part of the program, ready to serve.
 #pragma once
 
 #include <string_view>
@@ -11,10 +11,10 @@ struct PageFile {
     std::string_view text;
 };
 
-// Null: there is none of that name.
+// Null: no file of that name.
 const PageFile* page_file(std::string_view name);
 
-// Content-Security-Policy: nothing from elsewhere, no script in the markup, in nobody's frame.
+// Content-Security-Policy: only own resources, no script in the markup, no framing.
 inline constexpr std::string_view kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -19,7 +19,7 @@ bool is_control(unsigned octet) {
     return octet < ' ' || octet == kDelete;
 }
 
-// `plus_is_space`: in a query, as forms are encoded.
+// `plus_is_space`: in a query, which is encoded like a form.
 std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
     constexpr size_t kEscapeBytes = 3;
     std::string bytes;
@@ -45,7 +45,7 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
     return bytes;
 }
 
-// Calls `each` with what is between separators; false ends it.
+// Calls `each` with the text between separators; false ends it.
 template <typename Each>
 bool split(std::string_view text, char separator, const Each& each) {
     while (true) {

@@ -1,5 +1,5 @@
-// Target: path and query of a request (RFC 9112 section 3.2), decoded. Pure; the bytes come from
-// whoever connects.
+// Target: path and query of a request (RFC 9112 section 3.2), decoded. Pure; the bytes are
+// untrusted.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ struct Target {
     std::optional<std::string> value(std::string_view name) const;
 };
 
-// Nothing for what is no origin-form, beyond the limits, badly encoded, has a control character or
-// a parameter twice.
+// Nothing for a target that is not in origin-form, exceeds the limits, is badly encoded, or has a
+// control character or a repeated parameter.
 std::optional<Target> parse_target(std::string_view text);
 
 }  // namespace continuo::rest

@@ -142,7 +142,7 @@ Result<std::vector<Token>> read_tokens(const std::string& path) {
     }
     std::string_view rest = *text;
     if (!rest.starts_with(kHead)) {
-        return Error{Errc::Malformed, "it is no file of tokens", 0};
+        return Error{Errc::Malformed, "it is not a file of tokens", 0};
     }
     rest.remove_prefix(kHead.size());
     std::vector<Token> tokens;
@@ -150,7 +150,7 @@ Result<std::vector<Token>> read_tokens(const std::string& path) {
         const size_t end = rest.find('\n');
         const auto token = token_of(rest.substr(0, end));
         if (!token || end == std::string_view::npos || tokens.size() == kMaxTokens) {
-            return Error{Errc::Malformed, "a line of it is no token", 0};
+            return Error{Errc::Malformed, "a line of it is not a token", 0};
         }
         tokens.push_back(*token);
         rest.remove_prefix(end + 1);
@@ -167,7 +167,7 @@ Result<std::string> add_token(const std::string& path, Token token, base::Random
         }
     }
     if (tokens.size() == kMaxTokens) {
-        return Error{Errc::LimitReached, "there are as many tokens as there may be", 0};
+        return Error{Errc::LimitReached, "the limit of tokens is reached", 0};
     }
     base::Secret<kTokenBytes> bytes;
     random.fill(bytes);
@@ -193,7 +193,7 @@ std::optional<Token> TokenStore::find(std::string_view secret) {
     const Token* found = nullptr;
     for (const Token& token : tokens_) {
         if (CRYPTO_memcmp(token.digest.data(), digest.data(), digest.size()) == 0) {
-            found = &token;  // and goes on: it takes as long as for none
+            found = &token;  // continues, to take as long as without a match
         }
     }
     return found != nullptr ? std::optional(*found) : std::nullopt;

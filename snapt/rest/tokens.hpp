@@ -1,5 +1,5 @@
-// Tokens of the REST interface: who may ask for what. A token is 256 random bits, shown once; the
-// file keeps its SHA-256 alone, which nobody can guess back. The commands write the file, the
+// Tokens of the REST interface: who may do what. A token is 256 random bits, shown once; the file
+// keeps only its SHA-256, from which it cannot be guessed. The commands write the file, and the
 // daemon reads it again when it was replaced.
 #pragma once
 
@@ -16,15 +16,15 @@
 namespace continuo::rest {
 
 inline constexpr const char* kTokenFileName = "tokens";
-// A choice, not measured: each is compared with what is presented.
+// A choice, not measured: each is compared with the token presented.
 inline constexpr size_t kMaxTokens = 1024;
 inline constexpr std::string_view kTokenPrefix = "snapt_";  // so that searches find lost ones
 inline constexpr size_t kTokenBytes = 32;
 
 enum class Scope : uint8_t {
     Read,   // status, sessions, usage, metrics; no money
-    Bill,   // and money, also to book it; quotas
-    Admin,  // and to end sessions
+    Bill,   // also money and bookings; quotas
+    Admin,  // also ending sessions
     Self,   // a user: its own usage, money and sessions
 };
 std::optional<Scope> parse_scope(std::string_view text);  // read, bill, admin, self
@@ -36,17 +36,17 @@ struct Token {
     std::string name;
     Scope scope = Scope::Read;
     std::string user;        // of Self
-    int64_t account_id = 0;  // of Self: one that has the name later is another
+    int64_t account_id = 0;  // of Self: a later account of the name is another
     int64_t created_us = 0;
     TokenDigest digest{};
 };
 
-// Each error has a sentence in `where`. None without the file. Errors: System, Malformed.
+// Each error has a sentence in `where`. Empty without a file. Errors: System, Malformed.
 base::Result<std::vector<Token>> read_tokens(const std::string& path);
-// Gives the secret. `token.digest` is set here. Errors: InvalidState (there is one of the name),
-// LimitReached, as above.
+// Returns the secret and sets `token.digest`. Errors: InvalidState (the name exists), LimitReached,
+// as above.
 base::Result<std::string> add_token(const std::string& path, Token token, base::Random& random);
-// NotFound: there is none of the name.
+// NotFound: no token of the name.
 base::Result<void> remove_token(const std::string& path, const std::string& name);
 
 // The daemon's view of the file.
@@ -54,8 +54,8 @@ class TokenStore {
   public:
     explicit TokenStore(std::string path) : path_(std::move(path)) {}
 
-    // The token that `secret` is. Takes as long whatever it is; a file that cannot be read has
-    // none, and a log line.
+    // The token for `secret`. Takes the same time whatever it is; an unreadable file counts as
+    // empty, with a log line.
     std::optional<Token> find(std::string_view secret);
 
   private:

@@ -28,8 +28,8 @@ text_is_compressed() {
     in_ns node curl -sS -m 30 --limit-rate 300k "http://$inet4/text" | cmp - "$work/www/text" || return
     at_most $(($(sent_down) - before)) $((size * 9 / 10))
 }
-# What passes between gateway and core while a marked request is made, and then pings, of which some have a datagram of their own:
-# others share it with an ACK.
+# Traffic between gateway and core during a marked request and then pings, some of which have a datagram of their own: others share
+# it with an ACK.
 ping_mark=a-ping-of-it-16b
 marked_capture() {
     local marker=$1

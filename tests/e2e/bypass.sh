@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the policy or the configuration keeps out of the tunnel never enters it: by prefix, port, protocol and user.
+# Traffic that the policy or the configuration excludes never enters the tunnel: by prefix, port, protocol and user.
 . "$(dirname "$0")/lib.sh"
 require curl dig ping setpriv
 build_topology

@@ -122,9 +122,9 @@ routes() { ip -n "$(ns node)" -4 route show table 9347; ip -n "$(ns node)" -6 ro
 routes=$(routes)
 ip -n "$(ns node)" -4 route flush table 9347
 claim "after ip route flush of its table the route is there again within two seconds" wait_for 2 eval 'equal "$(routes)" "$routes"'
-told() { equal "$(grep -c 'removed by somebody else; put back' "$work/cnapt.log")" "$1"; }
+told() { equal "$(grep -c 'removed by another program; restored' "$work/cnapt.log")" "$1"; }
 claim "it was told, eight times at once at most" wait_for 2 told 8
-claim "and that it goes on" grep -q 'again and again; looking once a second now' "$work/cnapt.log"
+claim "and that it goes on" grep -q 'this keeps happening; restored at most once a second now' "$work/cnapt.log"
 claim "new traffic uses the tunnel" in_ns node ping -n -c 2 -W 5 $inet6
 alive_after "the repairs"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the kernel tracks of a lease is bounded, through restarts of snapt too, and ends before another node gets the lease.
+# The kernel's tracked connections of a lease are bounded, also over restarts of snapt, and end before another node gets the lease.
 . "$(dirname "$0")/lib.sh"
 require conntrack
 build_topology

@@ -90,7 +90,7 @@ mv -f "$work/etc/resolv.new" "$resolv"
 is_ours() { grep -q '^nameserver 203.0.113.10$' "$resolv"; }
 state_of >"$work/before"
 claim "what a DHCP client writes is replaced again" wait_for 10 is_ours
-claim "which is told" wait_for 5 grep -q 'DNS: resolv.conf was changed by somebody else' "$work/cnapt.log"
+claim "which is told" wait_for 5 grep -q 'DNS: resolv.conf was changed by another program' "$work/cnapt.log"
 claim "and names still go through the tunnel" resolves_to 203.0.113.80
 stop cnapt
 claim "stop puts back what the DHCP client wrote" is_as_before

@@ -34,7 +34,7 @@ claim "the uplink of the smaller metric is in use" is_active up1
 both_listed() { cnapt_json paths | json_true "[(p['interface'], p['local']) for p in d] == [('up1', '192.168.1.2'), ('up2', '192.168.1.2')]"; }
 claim "both are uplinks, with the same address" both_listed
 
-# What the SNAPT gets from each gateway while the other one is in use: the path in use only.
+# Bytes that the SNAPT gets through each gateway: only the path in use carries any.
 through() { in_ns "gw$1" cat /sys/class/net/wan/statistics/rx_bytes; }
 carries() { [ "$(through "$1")" -gt "$2" ]; }
 # goes_over N : the download goes on over uplink N, and over that alone. Its reader may have some megabytes to take that came before.

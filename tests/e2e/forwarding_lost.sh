@@ -116,7 +116,7 @@ claim "the chain has gone: the server is up" wait_for 5 state_of 1 up
 claim "the node is told that, too" wait_for 5 eval "cnapt_json snapts | json_true \"d[0]['forwards']\""
 
 claim "no packet of a lease was seen outside" equal "$(seen)" 0
-claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by somebody' "$work/snapt1.log"
+claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by another program' "$work/snapt1.log"
 claim "each download was one TCP connection" equal "$(grep -c /file "$work/http.log") $(cat "$work/curl.log")" "2 "
 
 # The routing rule alone: the daemon is killed, its table that nobody can flush has gone with it, and all others are flushed. Packets

@@ -15,7 +15,7 @@ for n in 1 2; do
 done
 address node br-lan 192.168.50.1/24 fd50::1/64
 in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-# What goes plain is translated to the uplink's address, by rules of the host's own; IPv6 has a way, too.
+# Traffic outside the tunnel is translated to the uplink's address by rules of the host; IPv6 has a route, too.
 in_ns node nft 'add table inet host; add chain inet host post { type nat hook postrouting priority srcnat + 1; };
     add rule inet host post oifname { "up1", "up2" } masquerade'
 address node up2 2001:db8:12::2/64

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a gateway lets the clients of its LAN do beside the tunnel: what is excluded or bypassed, everything when no SNAPT
-# answers, and with the kill switch nothing but what is excluded, IPv4 and IPv6.
+# Traffic of LAN clients that a gateway lets out beside the tunnel: excluded and bypassed destinations, everything when no SNAPT
+# answers, and with the kill switch only excluded ones, IPv4 and IPv6.
 . "$(dirname "$0")/lib.sh"
 require curl ping tcpdump
 build_topology
@@ -11,7 +11,7 @@ address node br-lan 192.168.50.1/24 fd50::1/64
 ip -n "$(ns lan1)" route add default via 192.168.50.1
 ip -n "$(ns lan1)" -6 route add default via fd50::1
 in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-# What goes plain is translated to the uplink's address, by rules of the host's own; IPv6 has a way, too.
+# Traffic outside the tunnel is translated to the uplink's address by rules of the host; IPv6 has a route, too.
 in_ns node nft 'add table inet host; add chain inet host post { type nat hook postrouting priority srcnat + 1; };
     add rule inet host post oifname "up1" masquerade'
 ipv6_beside 1

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What the network of an uplink can do to the node: packets forged to cnapt0's addresses, and routes that lead flows past the
-# tunnel.
+# Attacks by the network of an uplink on the node: packets forged to cnapt0's addresses, and routes that lead flows past the tunnel.
 . "$(dirname "$0")/lib.sh"
 require curl socat
 build_topology
@@ -89,8 +88,8 @@ echo vpn >"$work/vpn/small"
 spawn gw1 evil "$python" "$support_dir/http_server.py" --directory "$work/evil" --port 80
 spawn vpn vpn "$python" "$support_dir/http_server.py" --directory "$work/vpn" --port 80
 wait_for 10 listens gw1 80 && wait_for 10 listens vpn 80
-# What this host sends plain to the server or the VPN over the uplinks, but for what cnapt itself sends to a SNAPT (the kernel's resets of
-# its connections have no mark).
+# Plain packets of this host to the server or the VPN over the uplinks, except cnapt's own to a SNAPT (the kernel's resets of its
+# connections have no mark).
 in_ns node nft 'add table inet plain; add counter inet plain past; add chain inet plain out { type filter hook output priority 300; };
     add rule inet plain out tcp flags & rst == rst return;
     add rule inet plain out meta mark != 0x1034 oifname { "up1", "up2" } ip daddr { 203.0.113.10, 198.51.100.200 } counter name past;
@@ -165,7 +164,7 @@ claim "a SNAPT that is in the uplink's own network is reached" tunnelled
 stop cnapt
 claim "after the end the host is as it was" diff "$work/groups" <(groups)
 
-# What the configuration says stays near, where a route says so.
+# Destinations that the configuration names stay near, if a route says so.
 set_capture "near = [\"$inet4/32\", \"$inet6/128\"]"
 start_cnapt
 claim "what is listed as near stays in the network of the uplink" body evil $inet4

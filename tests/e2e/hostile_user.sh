@@ -21,7 +21,7 @@ start_cnapt
 session=$(wire_session 1 alice)
 
 control() { snapt_json 1 status | json "d['control']['$1']"; }
-# Of all sessions of the attacker together.
+# Sum over all sessions of the attacker.
 of_mallory() { snapt_json 1 sessions | json "sum(s['$1'] for s in d if s['user'] == 'mallory')"; }
 # share SHARE : that quantile of what comes on standard input.
 share() { sort -n | awk -v share="$1" '{ v[NR] = $1 } END { print v[int(share * (NR - 1)) + 1] }'; }
@@ -81,7 +81,7 @@ most_lines=$("$python" -c "print(int(32 + 2 * $(since "$began") + 1))")
 claim "refusals: they are logged" more_than "$(lines)" 0
 claim "refusals: 32 lines at once, then two a second ($(lines) of $most_lines)" at_most "$(lines)" "$most_lines"
 
-# What floods over control waits at its sender, and is counted there.
+# A flood over control waits at its sender, and is counted there.
 attack questions messages 100
 claim "questions: counted for their sender" more_than "$(of_mallory control_pauses)" 0
 attack apps messages 2

@@ -47,7 +47,7 @@ now=$EPOCHREALTIME
 in_ns gw1 nft "add table inet hole; add chain inet hole pass { type filter hook forward priority 0; policy drop; }"
 echo "$now $now" >>"$work/swallowed"
 claim "silence makes the uplink of the other version take its place" wait_for 5 is_active up2
-# What the SNAPT has sent of packets and datagrams of the download's class.
+# Packets and datagrams that the SNAPT has sent in the download's class.
 sent() { snapt_json 1 status | json "d['classes']['$class']['$1']"; }
 class=$(cnapt_json flows | json "[f['class'] for f in d if f['proto'] == 'tcp'][0]")
 packets=$(sent packets) datagrams=$(sent datagrams)

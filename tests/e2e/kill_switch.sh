@@ -73,7 +73,7 @@ done
 for n in 1 2 3; do stop "traffic$n"; done
 for n in 1 2; do stop "capture$n" INT; done
 claim "there was chaos" more_than "$rounds" 15
-# Of ICMPv6 only what finds neighbours and routers (133 to 136). ff02::16: listener reports of the kernel for its own
+# ICMPv6 may only be used for neighbours and routers (133 to 136). ff02::16: listener reports of the kernel for its own
 # groups, with a hop-by-hop header. To the SNAPT's port 80 goes the question whether there is a captive portal, and to name
 # servers that for the NAT64 prefix, where there is no IPv4.
 plain() { tcpdump -n -r "$work/up$1.pcap" "not arp and not (icmp6 and ip6[40] >= 133 and ip6[40] <= 136) and not dst ff02::16 and not (host 198.51.100.2 and (port 9347 or tcp port 80))" 2>/dev/null | grep -v 'A? ipv4only\.arpa\. ' | head -n 5; }
@@ -95,7 +95,7 @@ counted() {
 claim "what insists on the uplink's address is stopped" stopped
 claim "and counted" wait_for 5 counted
 
-# What a restart leaves for the next run stays closed when that cannot begin, or is another.
+# The state that a restart leaves for the next run stays closed when that run cannot begin, or is configured differently.
 is_closed() { stopped && ! goes_plain $inet4 && ! goes_plain $inet6; }
 refuses() {
     local status=0

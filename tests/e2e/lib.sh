@@ -126,7 +126,7 @@ finish() {
     exit 0
 }
 
-# Of a sanitized build: what it found in a daemon, leaks at its end too.
+# Reports of a sanitized build about a daemon, including leaks at its end.
 check_sanitizers() {
     local name log
     for name in "${!pid_of[@]}"; do
@@ -164,7 +164,7 @@ make_tun_device() { mknod -m 666 "$work/tun" c 10 200; }
 
 # --- Namespaces and links
 ns() { echo "$tag-$1"; }
-# What runs in the node's namespace is run by that command, if any: a shell that mounts something first.
+# Command that runs programs in the node's namespace, if any: a shell that mounts something first.
 node_shell=()
 in_ns() {
     local name=$1 shell=()

@@ -1,4 +1,4 @@
-# What the logs of tests/support/arrivals.py and chat.py say. Lines "TIME BYTES" in $work/LOG, by default $work/arrivals.
+# Evaluation of the logs of tests/support/arrivals.py and chat.py. Lines "TIME BYTES" in $work/LOG, by default $work/arrivals.
 
 have() { tail -n 1 "$work/${1:-arrivals}" 2>/dev/null | cut -d' ' -f2; }
 # arrived BYTES [LOG]

@@ -1,4 +1,4 @@
-# What must be true of every run: nothing of the tunnel leaks.
+# Checks for every run: nothing of the tunnel leaks.
 
 counter() { in_ns "$1" nft list counter inet "$2" leak 2>/dev/null | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
 # leaks_of DAEMON : packets in the leak counters of its namespace; nothing where it has none.

@@ -56,7 +56,7 @@ claim "and none came twice" equal "$duplicates" 0
 speaks_of "$began" "$EPOCHREALTIME" 0.02  # one ping
 claim "of the pings none is lost" grep -q ' 0% packet loss' "$work/ping.out"
 claim "and none was answered twice" equal "$(grep -c DUP "$work/ping.out")" 0
-# What SNAPT sent again had come by the path that was left.
+# Repeats of SNAPT arrived by the path that was left, so they came twice.
 twice() { cnapt_json status | json "d['drops']['$1']"; }
 claim "datagrams that came twice are counted as repeated" more_than "$(twice repeated)" 0
 claim "and none as replayed" equal "$(twice replayed)" 0

@@ -2,7 +2,7 @@
 # A network with IPv6 alone and NAT64, and a SNAPT that is given by an IPv4 address: it is reached by the address that NAT64 makes,
 # there only. The name server tells how, or the router's advertisements alone do. What stands for NAT64 is a gateway that translates those addresses to the SNAPT's own IPv6 address, which nobody tells.
 . "$(dirname "$0")/lib.sh"
-require curl
+require curl conntrack
 build_topology
 ip -n "$(ns node)" -4 addr flush dev up1
 ipv6_beside 1
@@ -98,4 +98,26 @@ claim "withdrawn, it is used no more" wait_for 20 eval 'equal "$(prefix)" None'
 tells 2001:db8:66::/96 24
 claim "told again, it is used" wait_for 20 is_at "[2001:db8:66::c633:6402]:9347"
 claim "at the end of its lifetime it is used no more" wait_for 40 eval 'equal "$(prefix)" None'
+
+# --- The router goes without a word, and leaves a prefix behind that nobody serves; the name server knows the one that is served
+forget_mappings() { in_ns gw1 conntrack -F 2>/dev/null; }
+# An idle node would not notice.
+asks_and_is_at() { in_ns node ping -n -c 1 -W 1 $inet4 || true; is_at "$1"; }
+leads 1 2001:db8:67::
+tells 2001:db8:67::/96 1800
+claim "a third prefix that the router tells is used" wait_for 20 is_at "[2001:db8:67::c633:6402]:9347"
+claim "traffic passes by it" wait_for 10 tunnelled
+nat64 1 2001:db8:68::
+forget_mappings
+claim "when it leads nowhere it gives way to that of the name server" wait_for 60 asks_and_is_at "[2001:db8:68::c633:6402]:9347"
+claim "the log says so" grep -q 'NAT64: 2001:db8:67::/96, which a router tells, leads nowhere' "$work/cnapt.log"
+claim "traffic passes by it" wait_for 10 tunnelled
+tells 2001:db8:67::/96 1800
+sleep 3 # three looks at what routers tell
+claim "told again, it does not displace one that works" is_at "[2001:db8:68::c633:6402]:9347"
+leads 1 2001:db8:67::
+forget_mappings
+claim "when that leads nowhere it is tried again" wait_for 60 asks_and_is_at "[2001:db8:67::c633:6402]:9347"
+claim "traffic passes by it" wait_for 10 tunnelled
+claim "in the same session to the end" equal "$(session)" "$before"
 finish

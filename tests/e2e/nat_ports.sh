@@ -59,7 +59,7 @@ take_over() {
     wait_for 5 try "$1" "$2"
 }
 seen_from() { sed -n "s/^\([0-9]*\) $1$/\1/p" "$work/victim" | tail -n 1; }
-# What the victim sends from its port 5000.
+# The victim sends this from its port 5000.
 victim_sends() {
     stop victim
     for _ in 1 2 3; do send stranger 5000 "$host" "$1" "$2"; done

@@ -93,7 +93,7 @@ claim "doctor names it" doctor_says 'up1 has no IPv4 address of its own: it send
 stop cnapt
 ip -n "$(ns node)" link del br0
 set_capture 'kill_switch = true'
-# What comes from the node and is not for the SNAPT's port.
+# Counts packets of the node that are not for the SNAPT's port.
 in_ns gw1 nft 'add table inet seen; add counter inet seen plain; add chain inet seen in { type filter hook prerouting priority 0; };
     add rule inet seen in iifname lan meta nfproto ipv4 ip daddr != 198.51.100.2 counter name plain;
     add rule inet seen in iifname lan ip daddr 198.51.100.2 meta l4proto { tcp, udp } th dport != 9347 counter name plain'

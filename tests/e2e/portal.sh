@@ -30,7 +30,7 @@ questions() { grep -c "b'GET /continuo/" "$work/portal.log"; }
 tunnel_page() { equal "$(in_ns node curl -sS -m 5 "http://$inet4/page")" the-internet && equal "$(tail -n 1 "$work/http.log" | cut -d' ' -f1)" ::ffff:198.51.100.2; }
 replies() { grep -c 'bytes from' "$work/ping.out"; }
 more_replies() { [ "$(replies)" -gt "$1" ]; }
-# Of all up to the last that was answered: what is under way when ping ends is not lost.
+# Losses up to the last answered ping: those under way when ping ends are not lost.
 lost() { sed -n 's/.*bytes from.*icmp_seq=\([0-9]*\).*/\1/p' "$work/ping.out" | sort -nu | awk '{ last = $1 } END { print last - NR }'; }
 
 # --- With another uplink
@@ -87,7 +87,7 @@ claim "and is used, since its metric is better" wait_for 10 is_active up2
 took=$(since "$began")
 # While somebody logs in it is asked 2 s after the last question, which waits 3 s for an answer; a CHALLENGE comes each second.
 claim "while somebody logs in that takes 6 s at most ($took s)" at_most "$took" 6
-claim "which is told" grep -q 'up2: the captive portal lets through' "$work/cnapt.log"
+claim "which is told" grep -q 'up2: the captive portal lets traffic through' "$work/cnapt.log"
 claim "the user's web pages take the tunnel again" wait_for 5 tunnel_page
 no_portal_rules() { ! in_ns node ip rule | grep -q 'lookup 9348' && equal "$(in_ns node ip route show table 9348 2>/dev/null)" ""; }
 claim "no rule and no route is left of the way to the portal" wait_for 3 no_portal_rules

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What people use works unchanged through the tunnel, over IPv4 and IPv6. The node has no IPv6 of its own.
+# Everyday programs work unchanged through the tunnel, over IPv4 and IPv6. The node has no IPv6 of its own.
 . "$(dirname "$0")/lib.sh"
 require curl wget dig ping traceroute iperf3 ssh scp sshd
 one_tunnel

@@ -62,7 +62,7 @@ result=$?
 took=$(since "$began")
 got=$(cat "$work/got")
 claim "its download ends by a reset (curl $result: $(cat "$work/curl.log"))" equal $result 56
-# What the reset finds unread is lost.
+# Data that is unread at the reset is lost.
 claim "at 5 MB ($got), less what was under way" more_than "$got" 4800000
 claim "at 5 MB ($got), and a second" at_most "$got" $((5000000 + second))
 # 2.5 s at the rate of the uplink, and TCP's beginning.

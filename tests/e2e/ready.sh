@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What cnapt tells a service manager: it is ready as soon as it works, with or without a network, also with a key that no SNAPT
-# knows; a boot does not wait for it. Whether a SNAPT answers is in the status.
+# cnapt's notifications to a service manager: it is ready as soon as it works, with or without a network, also with a key that no
+# SNAPT knows; a boot does not wait for it. Whether a SNAPT answers is in the status.
 . "$(dirname "$0")/lib.sh"
 require ping
 new_namespace node snapt1

@@ -101,7 +101,7 @@ restart() {
     in_ns gw2 nft delete table inet hole
     claim "$1, restart: both ends have the same keys" wait_for 20 has_keys_after 0
     away=$(since "$killed") back=$(since "$began")
-    # What the node said to the old one may be repeated after a second only, then it asks whether its session is known.
+    # A message to the old SNAPT may be repeated after a second only; then the node asks whether its session is known.
     claim "$1, restart: 2.5 s after the way is open at the latest ($back s)" at_most "$back" 2.5
     claim "$1, restart: the download goes on" goes_on
     claim "$1, restart: silent until its sender's second attempt at most (RTO $rto s, $(longest_gap "$killed") s)" silent_since "$killed" "$away"

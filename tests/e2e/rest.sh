@@ -40,6 +40,9 @@ claim "and has the download" wait_for 10 used "$admin" '/v1/usage?by=user'
 claim "on the Unix socket, too" equal \
     "$(curl -sS -m 20 --unix-socket "$work/rest.sock" -H "Authorization: Bearer $reader" http://x/v1/me | json "d['snapt']")" zrh-1
 
+in_ns snapt1 curl -sS -m 20 -Z --parallel-max 40 -o /dev/null -H "Authorization: Bearer $admin" "$url/v1/flows?after=[1-300]"
+claim "who asks for many pages keeps nobody from metrics" equal "$(status "$reader" GET /metrics) $(status "$reader" GET '/v1/flows?after=64')" "200 200"
+
 # --- The user's own
 claim "a user sees its usage" used "$own" '/v1/usage?by=day,class'
 claim "its session" equal "$(get "$own" /v1/sessions | json "d[0]['user'], len(d)")" "('alice', 1)"

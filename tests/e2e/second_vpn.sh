@@ -34,7 +34,7 @@ wg_quick_table='table ip wg-quick-tun9 {
 # vpn KIND : takes the default route. `unranked` are rules without a priority, `first` such as stand before all others on purpose.
 vpn() {
     local mark=()
-    case $1 in rules | unranked | first) mark=(--mark 51820) ;; esac
+    case $1 in rules | unranked | unranked6 | first) mark=(--mark 51820) ;; esac
     spawn node vpn "$python" "$support_dir/udp_tunnel.py" --device tun9 --port 1194 --remote $inet4 "${mark[@]}"
     wait_for 5 ip -n "$(ns node)" link set tun9 up mtu 1400
     lines "addr add 10.99.0.2 peer 10.99.0.1 dev tun9"
@@ -52,10 +52,14 @@ vpn() {
             lines6 "route add default dev tun9 table 51820" "${two[@]}"
             in_ns node nft "$wg_quick_table"
             ;;
+        unranked6)
+            address node tun9 fd99::2/128
+            lines6 "route add default dev tun9 table 51820" "rule add not fwmark 51820 table 51820" "rule add table main suppress_prefixlength 0"
+            ;;
     esac
 }
-no_vpn() {
-    stop vpn
+# clear_vpn KIND : what it leaves behind when it ends without a word.
+clear_vpn() {
     case $1 in
         halves) lines "route del $inet4 via 192.168.1.1 dev up1" ;;
         whole) lines "route del $inet4 via 192.168.1.1 dev up1" "route replace $uplink_route" ;;
@@ -65,7 +69,12 @@ no_vpn() {
             lines6 "rule del table 51820" "rule del table main suppress_prefixlength 0"
             in_ns node nft delete table ip wg-quick-tun9
             ;;
+        unranked6) lines6 "rule del table 51820" "rule del table main suppress_prefixlength 0" ;;
     esac
+}
+no_vpn() {
+    stop vpn
+    clear_vpn "$1"
     wait_for 5 eval '! ip -n "$(ns node)" link show tun9'
 }
 pings() { in_ns node ping -n -c 1 -W 1 "$1"; }
@@ -152,14 +161,16 @@ beside "cnapt first" halves 10.99.0.1 10.99.7.1
 beside "VPN first" halves 10.99.0.1 10.99.7.1
 beside "cnapt first" rules 10.99.0.1 10.99.7.1 fd99::1
 beside "VPN first" rules 10.99.0.1 10.99.7.1 fd99::1
-ranks() { ip -n "$(ns node)" rule | sed -n 's/:.* proto 147$//p' | sort -u | tr '\n' ' '; }
+# ranks [-6] : the priorities of cnapt's rules.
+ranks() { ip -n "$(ns node)" "${1:--4}" rule | sed -n 's/:.* proto 147$//p' | sort -u | tr '\n' ' '; }
 beside "cnapt first" unranked 10.99.0.1 10.99.7.1 fd99::1
 
 # Its rules come and go, and cnapt with them: also a new one, and one that takes over from the run before.
 start_cnapt
-usual=$(ranks)
+usual=$(ranks) usual6=$(ranks -6)
 vpn unranked
 claim "rules without a priority: cnapt goes before them" wait_for 2 eval '! equal "$(ranks)" "$usual"'
+claim "with IPv6, too" wait_for 2 eval '! equal "$(ranks -6)" "$usual6"'
 stop cnapt KILL
 start_cnapt
 claim "after kill -9, too" wait_for 2 leads_into_tunnel
@@ -167,7 +178,25 @@ stop cnapt USR2
 start_cnapt
 claim "and after a restart" wait_for 2 leads_into_tunnel
 no_vpn unranked
-claim "without the VPN the rules are in their place again" wait_for 5 eval 'equal "$(ranks)" "$usual"'
+claim "without the VPN the rules are in their place again" wait_for 5 eval 'equal "$(ranks) $(ranks -6)" "$usual $usual6"'
+vpn unranked6
+claim "rules of IPv6 alone: cnapt goes before them" wait_for 2 eval '! equal "$(ranks -6)" "$usual6"'
+claim "and programs go by it" wait_for 2 leads_into_tunnel
+claim "what is behind the VPN answers" wait_for 10 pings fd99::1
+no_vpn unranked6
+claim "without them all are in their place again" wait_for 5 eval 'equal "$(ranks) $(ranks -6)" "$usual $usual6"'
+
+# It dies, and the node moves before anybody takes its rules away.
+vpn unranked
+wait_for 10 pings 10.99.0.1
+stop vpn
+move 2 11
+claim "a VPN that dies before a move: the session goes on" wait_for 10 is_active up2
+claim "and the Internet answers" wait_for 10 fetches
+clear_vpn unranked
+claim "without its rules those of cnapt are in their place" wait_for 5 eval 'equal "$(ranks) $(ranks -6)" "$usual $usual6"'
+move 1 2
+wait_for 10 is_active up1
 vpn unranked
 stop cnapt
 claim "nothing of ours is left" eval '! { ip -n "$(ns node)" rule; ip -n "$(ns node)" -6 rule; } | grep "proto 147"'
@@ -196,9 +225,49 @@ through() {
 }
 through "cnapt first" whole
 through "VPN first" whole
+
+start_cnapt
+vpn whole
+goes_beside() { ip -n "$(ns node)" rule | grep "^9349:.* to $inet4 "; }
+claim "the session goes through a VPN" wait_for 20 is_active tun9
+claim "whose own datagrams go beside cnapt0" wait_for 5 goes_beside
+stop vpn
+move 2 11
+claim "that dies before a move: it goes on beside it" wait_for 20 is_active up2
+claim "and the Internet answers" wait_for 10 fetches
+claim "and nothing is left of the VPN's own way" wait_for 5 eval '! goes_beside'
+move 1 2
+stop cnapt
+
 cp "$work/cnapt.toml" "$work/plain.toml"
 printf '\n[uplinks]\nallow = ["*", "tun9"]\n' >>"$work/cnapt.toml"
 through "VPN first" halves
+cp "$work/plain.toml" "$work/cnapt.toml"
+
+# With the kill switch nothing leaves by the VPN, whoever comes, goes or dies.
+in_ns node nft 'add counter inet seen programs; add chain inet seen left { type filter hook postrouting priority 300; };
+    add rule inet seen left oifname != cnapt0 ip daddr 203.0.113.81 counter name programs'
+beside_tunnel() { in_ns node nft list counter inet seen programs | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+set_capture 'kill_switch = true'
+start_cnapt
+exec_in_ns node ping -n -i 0.02 -W 1 203.0.113.81 >"$work/all-the-time" &
+all_the_time=$!
+vpn unranked
+claim "kill switch: the Internet answers beside a VPN" wait_for 10 fetches
+stop cnapt KILL
+claim "kill switch: not after kill -9" eval '! pings 203.0.113.81'
+start_cnapt
+claim "kill switch: the next run goes before the VPN's rules" wait_for 2 leads_into_tunnel
+claim "kill switch: and the Internet answers" wait_for 10 fetches
+stop cnapt USR2
+start_cnapt
+claim "kill switch: after a restart, too" wait_for 10 fetches
+no_vpn unranked
+claim "kill switch: and without the VPN" wait_for 10 fetches
+kill "$all_the_time"
+wait "$all_the_time" 2>/dev/null
+claim "kill switch: nothing has left by another interface" equal "$(beside_tunnel)" 0
+stop cnapt
 cp "$work/plain.toml" "$work/cnapt.toml"
 
 # Who gives rules a place before those of cnapt wants them there. That is said.

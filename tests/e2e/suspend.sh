@@ -10,7 +10,7 @@ for n in 1 2; do
     in_ns "gw$n" nft "flush chain ip nat post; add rule ip nat post oifname wan masquerade random"
     in_ns "gw$n" sysctl -qw net.netfilter.nf_conntrack_udp_timeout=5 net.netfilter.nf_conntrack_udp_timeout_stream=5
 done
-# What the reader has to wait for comes after the sleep, and lies in no buffer.
+# The reader must wait for data that comes after the sleep, so buffers are small.
 in_ns node sysctl -qw net.ipv4.tcp_rmem="4096 131072 1000000"
 start_snapt 1
 add_user alice

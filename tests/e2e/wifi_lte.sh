@@ -62,7 +62,7 @@ stop voice
 read -r sent received duplicates <"$work/voice.out"
 lost=$((sent - received))
 echo "      of the call's $sent packets $lost were lost in $made rounds"
-# What was under way when Wi-Fi went, 100 ms each time; measured 10 in 6 rounds. Coming back loses nothing.
+# Packets under way when Wi-Fi went, 100 ms each time; measured 10 in 6 rounds. Coming back loses nothing.
 claim "the call lost no more than 5 packets a round" lost_at_most "$lost" $((rounds * 5)) "$began"
 claim "of it nothing came twice" equal "$duplicates" 0
 wait "$download"

@@ -1,6 +1,7 @@
-// Fuzzes the decoder of packet entries with a row of datagrams, so that what one sets the next may
-// use. Input: datagrams as `control length content`; bit 0 of control begins a new datagram, bit 1
-// ends it with commit (else rollback), bit 2 makes the content a FLOOR.
+// Fuzzes the decoder of packet entries with a sequence of datagrams, so that later ones can use the
+// contexts that earlier ones set. Input: datagrams as `control length content`; bit 0 of control
+// begins a new datagram, bit 1 ends it with commit (else rollback), bit 2 makes the content a
+// FLOOR.
 #include "common/elision/decoder.hpp"
 
 namespace {

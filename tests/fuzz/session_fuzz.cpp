@@ -1,7 +1,7 @@
-// One end of a session whose peer has the keys and says what it likes. Input: the role (bit 0),
-// then bodies as `control length content`: control has the class (bits 0 and 1), the path (bits 2
-// to 5), whether the victim sends a packet too (bit 6) and whether time passes (bit 7); the length
-// has two bytes.
+// One end of a session whose peer has the keys and sends anything. Input: the role (bit 0), then
+// bodies as `control length content`: control has the class (bits 0 and 1), the path (bits 2 to 5),
+// whether the victim sends a packet too (bit 6) and whether time passes (bit 7); the length has two
+// bytes.
 #include "tests/support/hostile_peer.hpp"
 
 namespace base = continuo::base;

@@ -1,6 +1,6 @@
 // zstd_fuzz: the content of a compressed section. Input: output bound (2 bytes, big-endian; 0
-// stands for 65536), content. Whatever it is: the output stays within its bound and is the same
-// each time; what came out and compresses comes back.
+// stands for 65536), content. The output must stay within its bound and be the same each time;
+// output that compresses must decompress to itself.
 #include "common/compress/zstd_codec.hpp"
 
 #include <algorithm>
@@ -21,8 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const size_t bound = told == 0 ? kMaxPlainBytes : told;
     const ByteView content = reader.rest();
-    // The library that writes is not instrumented: marks behind the bound tell whether it kept to
-    // it.
+    // The zstd library is not instrumented: marks behind the bound show whether it wrote past it.
     constexpr size_t kMarkBytes = 64;
     constexpr uint8_t kMark = 0xC5;
     const std::unique_ptr<uint8_t[]> first_memory(new uint8_t[bound + kMarkBytes]);

@@ -1,4 +1,4 @@
-# What the tests of the package begin with; sourced. $package: the file, made of a build directory if that was given.
+# Common setup of the package tests; sourced. $package: the file, made from a build directory if that was given.
 # Sets $work, which goes at the end, and makes $work/root a minimal Debian with what the package depends on.
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root"; exit 77; }
 . "$(dirname "${BASH_SOURCE[0]}")/packed.sh"

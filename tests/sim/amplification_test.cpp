@@ -1,5 +1,5 @@
-// Amplification by a node with the keys: packets made of few bytes, and repeats after its moves.
-// Both are bounded by the bytes that came from it.
+// Amplification by a node with the keys: packets made from few bytes, and repeats after its moves.
+// Both are bounded by the bytes that the node sent.
 #include "common/compress/zstd_codec.hpp"
 #include "common/elision/encoder.hpp"
 #include "common/session/expansion_budget.hpp"
@@ -196,7 +196,7 @@ Bytes elided_packets() {
     return content;
 }
 
-// Nor does what keeps the order of packets, or knows what was delivered, hear of it.
+// Neither the resequencer nor the record of delivered datagrams learns of it.
 TEST(Expansion, ABodyBeyondTheBudgetIsVoidAsAWhole) {
     Victim victim(Role::Snapt);
     const Bytes flood = compressed(whole_packets(), 3);
@@ -347,7 +347,7 @@ TEST(Moves, WhatIsUnderWayIsRepeatedLaterAfterABurst) {
     EXPECT_EQ(mover.repeated(), 10U);
 }
 
-// Whoever is there: it gets three times what it sent, repeats and all.
+// Whoever is there gets at most three times the bytes that it sent, including repeats.
 TEST(Moves, WhoHasNotAnsweredGetsNoMoreThanTheLimitAgain) {
     constexpr size_t kPackets = 600;  // more than the limit allows, compressed as they are
     Mover mover(2);

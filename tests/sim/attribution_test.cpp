@@ -1,5 +1,5 @@
-// Whose the outer bytes of received datagrams are: those that carried a flow's packets are its own,
-// each once, and the rest is the session's overhead.
+// Attribution of the outer bytes of received datagrams: those that carried a flow's packets belong
+// to it, once each, and the rest is the session's overhead.
 #include "common/elision/encoder.hpp"
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"

@@ -1,4 +1,5 @@
-// CLOSED: a node hears of flows that have ended at its SNAPT, beside what is sent anyway.
+// CLOSED: a node learns of flows that have ended at its SNAPT from frames piggybacked on other
+// datagrams.
 #include "tests/support/session_pair.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,7 @@ TEST_F(ClosedSim, TheNodeHearsOfFlowsThatEndedAtTheSnapt) {
     EXPECT_EQ(pair.node.closed_flows, kFlows) << "once";
 }
 
-// Beside packets, where acknowledgements ride too.
+// Piggybacked on packets, like acknowledgements.
 TEST_F(ClosedSim, TheNodeHearsOfThemBesidePackets) {
     send(5000, 1);
     send(5001, 1);

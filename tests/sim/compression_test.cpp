@@ -1,5 +1,5 @@
-// Super-packets that compress are cut into their segments and compressed while that is affordable,
-// in virtual time: what goes in comes out, in order and unchanged, at a part of the bytes.
+// Super-packets that compress are cut into segments and compressed while the processor allows it,
+// in virtual time: packets come out in order and unchanged, at a fraction of the bytes.
 #include "common/packet/segmenter.hpp"
 #include "tests/support/session_pair.hpp"
 
@@ -44,7 +44,7 @@ std::vector<uint8_t> noise(base::Random& random, size_t bytes) {
     return written;
 }
 
-// A stream from the node, in super-packets, and what SNAPT is to deliver of it.
+// A stream from the node, in super-packets, and the packets that SNAPT must deliver.
 class Sender {
   public:
     Sender(SessionPair& pair, GsoType type) : pair_(pair), type_(type) {
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(TypesAndProtections,
                                          Kind{GsoType::Tcp4, crypto::Protection::HmacSha256},
                                          Kind{GsoType::Tcp6, crypto::Protection::HmacSha256}));
 
-// Of three segments two fit a datagram: the third must not travel alone because the next
+// Two of three segments fit a datagram: the third must not travel alone just because the next
 // super-packet begins behind it.
 TEST(CompressionSim, SegmentsOfSeveralSuperPacketsShareDatagrams) {
     SessionPair pair({});

@@ -461,8 +461,8 @@ TEST(ElisionStress, DropsLittleAsLateWithTheRightSkew) {
     }
 }
 
-// The test above can fail: without FLOOR frames late datagrams are decoded against what replaced
-// their references.
+// The test above can fail: without FLOOR frames late datagrams are decoded against the wrong
+// references.
 TEST(ElisionStress, DeliversWrongPacketsWithoutFloors) {
     uint64_t wrong = 0;
     for (uint64_t seed = 1; seed <= 4; ++seed) {

@@ -19,7 +19,7 @@ using session::Role;
 
 constexpr size_t kBodyBytes = 1400;
 constexpr wire::Space kBulk{TrafficClass::HtHd, 0, 0};
-// Multiples of padding, whose datagram is opened and no more.
+// Bounds, as multiples of the cost of padding, whose datagram is only opened.
 constexpr int64_t kMostTimes = 60;
 // For numbers that are acknowledged, one in two bytes: each was a datagram of the own end, and is
 // looked up in all that is kept of it, once.
@@ -293,7 +293,7 @@ TEST(FrameCost, OtherFramesCostNoMoreThanTheirBytes) {
     expect_linear_frames(victim, "CONFIRM", [](uint32_t /*i*/) { return wire::Confirm{1, 1}; });
 }
 
-// --- What is bounded
+// --- Bounds
 
 TEST(FrameBounds, ABodyWithMoreFramesThanAllowedIsVoid) {
     for (const auto count : {kMaxFrames, kMaxFrames + 1}) {

@@ -1,5 +1,5 @@
-// A TCP download that fills its link while the node moves, break before make, in virtual time. What
-// was under way fills the queue of the link that was left, and sent again that of the new one.
+// A TCP download that fills its link while the node moves, break before make, in virtual time. Data
+// under way filled the queue of the old link, and fills that of the new one when it is repeated.
 #include "tests/sim/tunnel_tcp.hpp"
 
 #include <algorithm>
@@ -114,8 +114,8 @@ class FullDownload {
     std::vector<base::TimePoint> progress_;
 };
 
-// The old queue and the way held it together, and the new queue is as long: it is full with what is
-// sent again at once. Two or three packets are what TCP itself tries beyond both.
+// The old queue and the link together held the data, and the new queue is as long: the repeats fill
+// it at once. TCP itself tries two or three packets beyond both.
 TEST(FullLinkHandoverSim, ADownloadGoesOnAfterARoundTripAndDoesNotOverrunTheNewQueue) {
     constexpr int kMoves = 6;
     for (const uint64_t rate : {20U, 100U}) {

@@ -1,5 +1,5 @@
-// Moves of a node in virtual time: what was under way is repeated, nothing comes twice, and keys
-// that one end never got do no harm.
+// Moves of a node in virtual time: datagrams under way are repeated, nothing is delivered twice,
+// and keys that one end never got do no harm.
 #include "common/flow/counter_values.hpp"
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
@@ -112,7 +112,7 @@ TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
     }
 }
 
-// Half a round trip of 20 ms; whoever is made after the move has not moved.
+// Half a round trip of 20 ms; a pair created after the move has not moved.
 TEST(HandoverSim, AFlowCountsItsMovesAndTheDelayOfItsPath) {
     Downstream stream(link_of(milliseconds(10)), 4);
     SessionPair& pair = stream.pair;
@@ -140,7 +140,7 @@ TEST(HandoverSim, AFlowCountsItsMovesAndTheDelayOfItsPath) {
     EXPECT_EQ(moves, (std::multiset<uint64_t>{0, 2}));
 }
 
-// Both paths work: what SNAPT sends again has come, or comes yet, by the path that was left.
+// Both paths work: repeated datagrams have arrived, or will arrive, by the old path.
 TEST(HandoverSim, WhatWasAskedForAgainIsCountedApartFromReplays) {
     for (const uint64_t seed : seeds(5)) {
         TwoPaths two(TrafficClass::LtLd, base::PathMode::Handover, link_of(milliseconds(60)),
@@ -172,7 +172,7 @@ TEST(HandoverSim, WhatWasAskedForAgainIsCountedApartFromReplays) {
     }
 }
 
-// A node sends nothing twice under one number.
+// A node never sends twice under one number.
 TEST(HandoverSim, WhatComesTwiceToSnaptIsAlwaysAReplay) {
     TwoPaths two(TrafficClass::LtLd, base::PathMode::Handover, link_of(milliseconds(60)),
                  link_of(milliseconds(10)));
@@ -246,7 +246,7 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
               tuple.unproven_received_bytes * wire::kAmplificationFactor);
 }
 
-// A mapping ended while the node had nothing to say. What came meanwhile went nowhere; the next
+// A mapping expired while the node had nothing to send. Packets to it were lost meanwhile; the next
 // keepalive shows SNAPT the new port, and no announcement follows.
 TEST(HandoverSim, AKeepaliveFromAnotherPortBringsWhatWasLost) {
     Downstream stream(link_of(milliseconds(10)), 5);
@@ -267,8 +267,8 @@ TEST(HandoverSim, AKeepaliveFromAnotherPortBringsWhatWasLost) {
     EXPECT_EQ(pair.snapt.session->counters().handovers, 0U) << "nobody has moved";
 }
 
-// The node was asked over control, announces itself from a new port, and that is not proven yet:
-// what the limit of amplification keeps back of a long run follows.
+// The node was asked over control and announces itself from a new, unproven port: the part of a
+// long run that exceeds the amplification limit follows later.
 TEST(HandoverSim, ARunThatIsHalfRepeatedIsRepeatedInWhole) {
     Downstream stream(link_of(milliseconds(10)), 5);
     SessionPair& pair = stream.pair;
@@ -317,7 +317,7 @@ TEST(HandoverSim, ANodeThatWasAwayForASecondGetsWhatItMissed) {
     EXPECT_EQ(stream.arrived().size(), stream.sent);
 }
 
-// As often as a SNAPT follows them (RepeatLimit).
+// As often as a SNAPT follows moves (RepeatLimit).
 TEST(HandoverSim, ManyMovesOnABadLinkDeliverNothingTwice) {
     for (const uint64_t seed : seeds(10)) {
         Downstream stream(bad_link(), seed);
@@ -432,7 +432,7 @@ class MortalSealer final : public crypto::DatagramCipher {
     bool& is_gone_;
 };
 
-// What the host is told of a datagram may make it run the session's timers.
+// A notification to the host may make it run the session's timers.
 TEST(HandoverSim, AnEpochDoesNotEndWhileADatagramOfItIsRead) {
     TwoPaths call(TrafficClass::HtHd, base::PathMode::Handover, {}, {});
     SessionPair& pair = call.pair;
@@ -476,8 +476,8 @@ TEST(HandoverSim, AnEpochDoesNotEndWhileADatagramOfItIsRead) {
     EXPECT_TRUE(is_gone);
 }
 
-// Sequence numbers begin anew with other keys: a copy that named one of the former keys would be
-// taken for what the new ones seal.
+// Sequence numbers start anew with other keys: a copy that names one of the former keys would be
+// mistaken for one under the new keys.
 TEST(HandoverSim, WhatWasSentIntoASilenceWithFormerKeysIsNotCopiedWithNewOnes) {
     TwoPaths call(TrafficClass::HtHd, base::PathMode::Handover, link_of(milliseconds(10)),
                   link_of(milliseconds(10)));

@@ -1,6 +1,6 @@
-// A peer that has the keys and keeps to nothing: bodies of every kind, flipped, cut, in any order
-// and role, with absurd values. The victim never crashes, never answers without bound, and never
-// lets itself be led to an address that has not proven itself.
+// A peer that has the keys and breaks every rule: bodies of every kind, with flipped bits,
+// truncated, in any order and role, with absurd values. The victim never crashes, never answers
+// without bound, and never sends to an address that has not proven itself.
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
 #include "tests/support/seeds.hpp"
@@ -219,8 +219,8 @@ TEST(HostilePeer, ClosedFlowsThatNeverWereAreIgnored) {
     }
 }
 
-// The other end chooses where in the table a flow stands. What finds no memory is not acknowledged,
-// so that a node that keeps to the rules goes on without.
+// The peer chooses where in the table a flow is. A flow without memory is not acknowledged, so that
+// a conforming node goes on without it.
 TEST(HostilePeer, ContextsOfFlowsTakeABoundedMemory) {
     constexpr size_t kFlows = 25'000;
     constexpr size_t kStep = 16;  // each page

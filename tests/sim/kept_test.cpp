@@ -1,5 +1,5 @@
-// What a node sent into a silence, in virtual time (docs/PROTOCOL.md section 5.6): it comes by the
-// path that takes over, and once.
+// Packets that a node sent into a silence, in virtual time (docs/PROTOCOL.md section 5.6): they
+// arrive once, by the path that takes over.
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -38,8 +38,8 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceComesByThePathThatTakesOver) {
     call.expect_up(first, end);
 }
 
-// In the silence references are not relied on any more: the flow is opened again, and what filled a
-// datagram before is too long for one then.
+// References are not relied on during the silence: the flow is opened again, and a packet that
+// filled a datagram before is then too long for one.
 TEST(MultipathSim, ASegmentThatFillsItsDatagramComesByThePathThatTakesOver) {
     constexpr size_t kPayload = 1427;  // of an MSS of 1439 with timestamps
     constexpr size_t kHeaders = 52;
@@ -80,7 +80,7 @@ TEST(MultipathSim, ASegmentThatFillsItsDatagramComesByThePathThatTakesOver) {
     EXPECT_GE(whole(), 2);
 }
 
-// Nor what was kept before another path was heard, though that takes over only later, or in vain.
+// Nor packets kept before another path was heard, even if that takes over only later, or in vain.
 TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
                   link_of(milliseconds(10)));
@@ -107,7 +107,7 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     call.expect_up(first, end);
 }
 
-// What was sent meanwhile by the thousands does not come as a burst.
+// Thousands of packets sent meanwhile do not arrive as a burst.
 TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
                   link_of(milliseconds(10)), 1, 1300);

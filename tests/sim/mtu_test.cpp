@@ -1,5 +1,5 @@
-// The MTU search in virtual time: holes that open under a transfer, in one direction or both, are
-// found within three seconds; loss is not taken for one.
+// The MTU search in virtual time: black holes that open during a transfer, in one direction or
+// both, are found within three seconds; loss is not mistaken for one.
 #include "tests/support/seeds.hpp"
 #include "tests/support/session_pair.hpp"
 

@@ -116,7 +116,7 @@ TEST(MultipathSim, APathThatWasNotHeardForLongIsAskedBeforeItIsUsed) {
     }
 }
 
-// What was under way when the path fell silent is lost, and what is sent until that is noticed.
+// Packets under way when the path fell silent are lost, and those sent until that is detected.
 TEST(MultipathSim, ADoubtfulPathsLowDelayPacketsAreCopiedToOneThatWorks) {
     TwoPaths call(TrafficClass::LtLd, PathMode::Handover, link_of(milliseconds(10)),
                   link_of(milliseconds(10)));
@@ -307,7 +307,7 @@ TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
     EXPECT_GE(two.pair.snapt.delivered.size() - before, 45U);
 }
 
-// SNAPT hears of the silence by the node's move: it sends nothing more there, though it has not
+// SNAPT learns of the silence from the node's move: it sends nothing more there, though it has not
 // waited for the path's answer itself.
 TEST(MultipathSim, AFlowDownLeavesASilentPathWithTheNode) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),

@@ -1,5 +1,5 @@
-// Datagrams that the real code made, with every bit flipped and cut to every length: each is
-// dropped, counted once under its reason, and leaves no trace in the session.
+// Datagrams made by the real code, with every bit flipped and cut to every length: each is dropped,
+// counted once under its reason, and leaves the session unchanged.
 #include "tests/support/session_pair.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using Datagrams = std::vector<std::vector<uint8_t>>;
 constexpr size_t kTagBytes = 16;
 const base::Endpoint kElsewhere = *base::Endpoint::parse("192.0.2.66:666");
 
-// All of a session that a datagram could change.
+// All state of a session that a datagram could change.
 struct State {
     explicit State(SessionEnd& end, base::TimePoint now) {
         const session::Session& session = *end.session;
@@ -61,7 +61,7 @@ uint64_t total_drops(const SessionEnd& end) {
     return total;
 }
 
-// What `end` wants to send now. It goes nowhere.
+// Datagrams that `end` wants to send now. They are discarded.
 Datagrams drained(SessionEnd& end, base::TimePoint now) {
     Datagrams datagrams;
     session::TransmitBatch batch;
@@ -103,8 +103,8 @@ std::vector<uint8_t> udp_packet(const SessionEnd& end, size_t payload_bytes, boo
     return make_packet(fields, payload);
 }
 
-// A pair that has talked, and datagrams of `from` that its peer has not seen: with announcements,
-// single packets, aggregates, compressed text, pieces, acknowledgements, keepalives.
+// A pair with some traffic behind it, and datagrams of `from` that its peer has not seen:
+// announcements, single packets, aggregates, compressed text, pieces, acknowledgements, keepalives.
 struct Recording {
     Recording(session::Role from_role, crypto::Protection protection)
         : pair({}, 1, protection)
@@ -183,7 +183,7 @@ bool is_expected(DropReason reason, size_t byte, uint8_t bit) {
     return reason == DropReason::Unauthentic || (byte == 1 && reason == DropReason::TooShort);
 }
 
-// Gives a changed datagram and expects one drop for one of the right reasons, and nothing else.
+// Passes a changed datagram in and expects one drop for one of the right reasons, and nothing else.
 template <typename IsExpected>
 bool leaves_no_trace(const Recording& recording,
                      const std::vector<uint8_t>& changed,
@@ -202,7 +202,7 @@ bool leaves_no_trace(const Recording& recording,
     return is_right && total_drops(end) == total + 1 && State(end, recording.pair.now) == before;
 }
 
-// The originals, which nobody has seen: all are taken, so that nothing of the replay window moved.
+// The unseen originals are all accepted, so the replay window had not moved.
 void expect_originals_taken(const Recording& recording) {
     const uint64_t before = recording.to.session->counters().datagrams_received;
     const uint64_t drops = total_drops(recording.to);
@@ -228,7 +228,7 @@ bool has_compressed_section(base::ByteView body) {
     return false;
 }
 
-// Readable, so that the test can tell what it has.
+// Not encrypted, so that the test can read the contents.
 TEST(RecordedDatagrams, HoldPacketsInAllFormsAndFramesOfPaths) {
     const Recording recording(session::Role::Node, crypto::Protection::HmacSha256);
     bool has_keepalive = false;

@@ -73,8 +73,9 @@ class CallAndTransfer : public TwoPaths {
     Stream transfer_{node_fields(packet::Protocol::Tcp, 6001, 5201), 1200};
 };
 
-// The path in use goes silent down, and some round trips later the node leaves it. Until then it is
-// heard, and at last it gets what is copied to the other path. That says nothing of what was lost.
+// The path in use falls silent in the direction down, and some round trips later the node leaves
+// it. Until then the node is heard, and it receives what is copied to the other path. Neither says
+// anything about the lost datagrams.
 TEST(RepeatSim, NoneIsGivenUpForWhatCameMeanwhile) {
     struct Silence {
         base::Duration delay;  // each way

@@ -1,5 +1,5 @@
-// What receivers report and what a sender makes of it, in virtual time: loss, delivery rate and
-// round trip of a path; links that carry one way only.
+// Receivers' acknowledgements and the sender's estimates from them, in virtual time: loss, delivery
+// rate and round trip of a path; links that carry one direction only.
 #include "tests/support/seeds.hpp"
 #include "tests/support/session_pair.hpp"
 

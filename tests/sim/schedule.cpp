@@ -132,7 +132,7 @@ void Schedule::pass(Duration span, Duration step) {
     }
 }
 
-// What the daemons do by themselves, and what was to end now.
+// Actions that the daemons take by themselves, and outages that end now.
 void Schedule::on_time() {
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
         if (outages_[slot].ends_at <= pair_.now) {

@@ -1,5 +1,5 @@
-// Schedule: one random schedule of trouble for a SessionPair with a roaming node. Uplinks have
-// links of their own, and trouble comes to each apart.
+// Schedule: one random schedule of faults for a SessionPair with a roaming node. Each uplink has
+// its own links and faults.
 #pragma once
 
 #include "tests/support/numbered_streams.hpp"
@@ -14,21 +14,21 @@ namespace continuo::tests {
 
 class Schedule {
   public:
-    // (space, sequence) of what was sealed with one key.
+    // (space, sequence) pairs sealed with one key.
     using Sealed = std::set<std::pair<uint16_t, uint64_t>>;
 
     explicit Schedule(uint64_t seed);
 
     // Trouble while every flow sends.
     void trouble();
-    // The network is as it should be again, and nobody tells. Flows send until none can be waiting.
+    // The network works again, without notification. Flows send until none can be waiting.
     void recover();
     // Some further packets of each flow, on good links: all that were sent must arrive.
     void finish();
-    // What was not delivered of them, and what went wrong anywhere else; empty: nothing.
+    // Undelivered packets of them, and any other fault; empty: none.
     std::string fault();
 
-    // Of what is allowed, how long a flow waited at most.
+    // The longest wait of a flow, as a share of the allowed time.
     double longest_wait() const { return std::max(watch_.worst_of_some, watch_.worst_of_all); }
 
     uint64_t moves = 0;

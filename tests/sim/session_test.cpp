@@ -1,4 +1,4 @@
-// Two sessions over an emulated link, in virtual time: what goes in at one end comes out at the
+// Two sessions over an emulated link, in virtual time: packets that enter at one end leave at the
 // other, once and unchanged, whatever the link does.
 #include "tests/support/seeds.hpp"
 #include "tests/support/session_pair.hpp"
@@ -42,7 +42,7 @@ HeaderFields fields_up(const FiveTuple& tuple) {
     return fields;
 }
 
-// What SNAPT delivers for a packet that the node sent: the lease in the node's place.
+// The packet that SNAPT delivers for one that the node sent: with the lease in the node's place.
 std::vector<uint8_t> as_delivered_up(HeaderFields fields, base::ByteView payload) {
     fields.source = *base::IpAddress::parse(fields.source.is_v4() ? "100.64.0.2" : "fd93:47::2");
     return make_packet(fields, payload);
@@ -376,8 +376,7 @@ TEST(SessionSim, RekeysWithoutLosingAPacket) {
     EXPECT_TRUE(pair.snapt.delivered == expected);
 }
 
-// What waits goes when its patience is over, and not before unless more came.
-// Each end has timeouts of its own, and what was lost on the way renewed one of them only.
+// Each end has its own time-outs, and a packet lost on the way renewed only one of them.
 TEST(SessionSim, AFlowThatEndedAtSnaptFirstGoesOn) {
     SessionPair pair({});
     const FiveTuple tuple = tuple_of(Protocol::Udp, 5000);

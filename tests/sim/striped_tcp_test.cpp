@@ -1,5 +1,6 @@
-// What TCP gets of several paths in mode packet, in virtual time (docs/PROTOCOL.md section 5.9),
-// from the first segment on. tests/bench/benches/multipath.py measures the same with real ones.
+// TCP throughput over several paths in mode packet, in virtual time (docs/PROTOCOL.md section 5.9),
+// from the first segment on. tests/bench/benches/multipath.py measures the same with real
+// connections.
 #include "tests/sim/striped_tcp.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -21,7 +22,7 @@ uint64_t without_packets(const SessionEnd& end) {
     return end.session->counters().overhead_sent() / kSmallest;
 }
 
-// Of the rates of all, headers apart.
+// Throughput as a share of the sum of the rates, without headers.
 double share_of_sum(const std::vector<Uplink>& uplinks, size_t flows, bool is_up, uint64_t seed) {
     StripedTcp tcp(uplinks, flows, is_up, seed);
     const double all = tcp.run(seconds(4));
@@ -59,8 +60,8 @@ TEST(StripedTcpSim, ThreeFlowsGetNearlyAll) {
     EXPECT_GE(mean_share(kUnequalRates, 3, false), 0.85);
 }
 
-// What each strategy gives to a path beside the active one, which is the slower: segments of an
-// upload, and acknowledgements that come down.
+// The load that each strategy puts on a path beside the active one, which is slower: segments of an
+// upload, and acknowledgements coming down.
 TEST(StripedTcpSim, EachStrategySpreadsWhatItsNameSays) {
     using base::Striping;
     struct Case {
@@ -141,8 +142,8 @@ base::Duration silence_when_dying(const std::vector<Uplink>& uplinks, size_t dyi
     return std::max<base::Duration>(longest, tcp.pair.now - progress);
 }
 
-// Acknowledgements are too little for a REPORT to be owed of them: what is usual tells that they go
-// into a hole. TCP's own timer is 0.2 to 0.6 s of that.
+// Acknowledgements are too few for a REPORT to be owed: the usual interval shows that they are lost
+// in a black hole. 0.2 to 0.6 s of the time is TCP's own timer.
 TEST(StripedTcpSim, ATransferGoesOnWithinASecondWhenAPathDies) {
     const Uplink fast{10, milliseconds(5)};
     const Uplink slow{10, milliseconds(25)};

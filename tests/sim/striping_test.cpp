@@ -259,7 +259,7 @@ TEST(MultipathSim, WhenTheActivePathDiesAStripedFlowStaysOnTheOther) {
     }
 }
 
-// What the other direction brings says nothing of the one that is dead.
+// Traffic in the other direction says nothing about the dead one.
 TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
     for (const bool is_up_dead : {true, false}) {
         SCOPED_TRACE(is_up_dead ? "up" : "down");

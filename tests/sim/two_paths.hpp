@@ -128,7 +128,7 @@ class TwoPaths {
             EXPECT_EQ(different.size(), is_up ? sent_up : sent_down) << (is_up ? "up" : "down");
         }
     }
-    // Of what went up, these numbers came, and nothing twice.
+    // These numbers of the packets sent up arrived, and none twice.
     void expect_up(uint32_t first, uint32_t end) const {
         const std::vector<uint32_t> all = numbers(pair.snapt);
         const std::set<uint32_t> different(all.begin(), all.end());
@@ -137,7 +137,7 @@ class TwoPaths {
             EXPECT_TRUE(different.contains(number)) << number;
         }
     }
-    // Between two packets that followed each other at that end since `since`.
+    // Longest gap between consecutive packets at that end since `since`.
     static base::Duration longest_gap(const SessionEnd& end, base::TimePoint since) {
         base::Duration longest{};
         for (size_t i = 1; i < end.delivered_at.size(); ++i) {

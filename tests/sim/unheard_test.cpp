@@ -1,4 +1,4 @@
-// A stream to a node that is not there any more: what it is charged for, and what leaves.
+// A stream to a node that is gone: which bytes are charged, and which datagrams leave.
 #include "tests/support/session_pair.hpp"
 
 #include <gtest/gtest.h>

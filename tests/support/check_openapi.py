@@ -87,6 +87,7 @@ class Checker:
     def run(self, month):
         examples = [
             ("GET", "/v1/me", 200), ("GET", "/v1/status", 200), ("GET", "/v1/sessions", 200), ("GET", "/v1/flows", 200),
+            ("GET", "/v1/flows", 200, "?after=64"), ("GET", "/v1/flows", 400, "?after=x"),
             ("GET", "/v1/usage", 200), ("GET", "/v1/usage", 200, "?by=user,class,snapt,day,app&zone=Asia/Kathmandu"),
             ("GET", "/v1/usage", 400, "?by=nothing"), ("GET", "/v1/usage", 400, "?nothing=1"),
             ("GET", "/v1/records", 200), ("GET", "/v1/records", 200, "?limit=1"),

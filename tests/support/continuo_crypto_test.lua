@@ -43,7 +43,7 @@ local function hex(text) return (text:gsub(".", function(octet) return ("%02x"):
 check("SHA-256, one block", hex(crypto.sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
 check("SHA-256, two blocks", hex(crypto.sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
     "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1")
--- What zstd 1.5.4 made: a run; a request twice, with Huffman-coded literals.
+-- Output of zstd 1.5.4: a run; a request twice, with Huffman-coded literals.
 check("zstd, a run", expand(binary("1000000100272ac002"), 300), ("\0"):rep(300))
 local request = "GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n\r\n"
 local compressed = binary([[62c6161a70c70eadef26511613978c4283a280ce8fdcc377c82ffd0f3810a9a94f39f8b2bf4270ed91efe576d6f8b30071d2598eaf5b3b5215320c54a405366d

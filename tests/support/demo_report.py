@@ -58,26 +58,26 @@ def savings(directory):
     for name, way, _, counts in sent(directory):
         rows.append([name, way, *(total(counts, key) for key in ("inner_bytes", "wire_bytes", "packets", "datagrams"))])
     rows.append(["all", "", *(sum(row[i] for row in rows) for i in range(2, 6))])
-    table("saved per class", ("class", "way", "inner bytes", "on the wire", "bytes saved", "", "packets", "frames", "frames saved"),
+    table("saved per class", ("class", "direction", "inner bytes", "on the wire", "bytes saved", "", "packets", "frames", "frames saved"),
           [(name, way, inner, wire, inner - wire, f"{100 * (inner - wire) / inner:.1f} %", packets, frames, packets - frames)
            for name, way, inner, wire, packets, frames in rows])
-    print(f"  A frame has {FRAME_BYTES} bytes of its own: packets that are small and travel alone cost more than plain, text is compressed to\n"
-          "  about half, and what is encrypted by its application or does not compress otherwise costs what its frames cost.")
+    print(f"  Each frame adds {FRAME_BYTES} bytes: small packets that travel alone cost more than without Continuo. Text is compressed to\n"
+          "  about half; encrypted and other incompressible data only costs its frames.")
 
 
 def holds(directory):
     rows = []
     for name, way, config, counts in sent(directory):
-        # What a file does not say is as `snapt init` writes it: both daemons have the same defaults.
+        # Settings that a file omits have the values of `snapt init`: both daemons have the same defaults.
         hold = setting(directory, config, name, "hold_ms") or setting(directory, "snapt1.toml", name, "hold_ms")
         waited = (max(one.get(key) or 0 for one in counts) for key in ("queue_ms_p50", "queue_ms_p99"))
         packets, frames, alone, by_time = (total(counts, key) for key in ("packets", "datagrams", "packets_alone", "sent_by_timeout"))
         rows.append((name, way, f"{hold:g}", *(f"< {ms:g}" for ms in waited), by_time, packets - alone, packets - frames,
                      (packets - frames) * FRAME_BYTES))
-    table("what holds cost, in time that packets waited for company, and save, in frames that they share",
-          ("class", "way", "hold, ms", "half waited, ms", "99 %, ms", "frames at its end", "packets with company", "frames saved",
-           "bytes of these"), rows)
-    print("  A packet waits only while others are expected to come in time: those of a call, a ping or key strokes do not, and leave at once.")
+    table("hold time: what it costs in waiting, and saves in frames",
+          ("class", "direction", "hold, ms", "median wait, ms", "99 %, ms", "sent at its end", "packets sharing a frame", "frames saved",
+           "bytes saved"), rows)
+    print("  A packet is held only while another is expected within the hold time. Those of a call, a ping or keystrokes leave at once.")
 
 
 def usual_silence(directory, flow):
@@ -96,7 +96,7 @@ def gaps(directory):
             rows.append((flow, *(f"{number:.1f}" for number in (usual_silence(directory, flow), *map(float, words[:2])))))
         else:
             rows.append((flow, "", "no answer", ""))
-    table("handover gap: longest silence around the move, ms", ("flow", "usual silence", "longest", "the link itself was away"), rows)
+    table("handover gap: longest silence around the move, ms", ("flow", "median gap", "longest gap", "outage of the link"), rows)
 
 
 def usage(directory):
@@ -120,7 +120,7 @@ def bill(directory):
         rows.append([f"zrh-{number}", sum(row["payload_up"] + row["payload_down"] for row in used),
                      *(sum(row[key] for row in used) for key in ("saved", "gross_ud", "discount_ud", "net_ud"))])
     rows.append(["both", *(sum(row[i] for row in rows) for i in range(1, 6))])
-    table("the bill of alice, in denarii, by the example of a price plan", ("SNAPT", "payload bytes", "bytes saved", "charge", "discount", "to pay"),
+    table("alice's bill in denarii, by the example price plan", ("SNAPT", "payload bytes", "bytes saved", "charge", "discount", "to pay"),
           [(*row[:3], *map(denarii, row[3:])) for row in rows])
     print("  To print: build/demo/statement-zrh-1.html, build/demo/statement-zrh-2.html")
 

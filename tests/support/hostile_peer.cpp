@@ -11,7 +11,7 @@ namespace {
 constexpr uint16_t kVictimId = 0x4A31;
 constexpr size_t kTagBytes = 16;
 
-// What nothing outlives a call in, or comes back to: shared, since it is slow to make.
+// Scratch memory that no call keeps: shared, since it is slow to create.
 struct Workspace {
     packet::PacketPool pool{64, 8};
     session::SessionScratch scratch;

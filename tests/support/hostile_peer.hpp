@@ -1,5 +1,5 @@
-// Victim: one end of a session, with a peer that has the keys and may say whatever it likes. The
-// host behind it keeps a bounded number of flows, as the daemons do.
+// Victim: one end of a session, with a peer that has the keys and may send anything. The host
+// behind it keeps a bounded number of flows, as the daemons do.
 #pragma once
 
 #include "common/session/session.hpp"

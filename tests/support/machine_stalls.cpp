@@ -1,6 +1,7 @@
-// machine_stalls: says when the machine did not run. A thread a core, bound to it, wakes every 5
-// ms; where it wakes more than 20 ms late, a line "FROM TO CORE" (Unix seconds) goes to standard
-// output. The threads have no priority over others: what they wait, a process of the test waits
+// machine_stalls: reports when the machine did not run. One thread per core, bound to it, wakes
+// every 5 ms; if it wakes more than 20 ms late, a line "FROM TO CORE" (Unix seconds) goes to
+// standard output. The threads have no priority over others: a process of the test waits as long as
+// they do. tests/e2e/lib_stalls.sh reads the lines. Ends with its parent.
 // too. tests/e2e/lib_stalls.sh reads the lines. Ends with its parent.
 #include <array>
 #include <csignal>

@@ -1,6 +1,6 @@
 // NumberedStreams: flows of numbered packets through a SessionPair, one of each class, both ways.
-// What a packet contains follows from flow, number and direction, so that one that was altered,
-// made up or delivered twice is noticed; and since when each flow waits is known.
+// The content of a packet follows from flow, number and direction, so that altered, invented and
+// duplicate packets are detected; each flow's waiting time is known.
 #pragma once
 
 #include "tests/support/session_pair.hpp"

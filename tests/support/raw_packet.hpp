@@ -103,8 +103,8 @@ inline std::vector<uint8_t> build_frame(const RawPacket& packet) {
     return frame;
 }
 
-// Of a frame with virtio_net_hdr; no options, no extension headers. The payload is that behind 8 or
-// 20 bytes of header.
+// Parses a frame with virtio_net_hdr, without options or extension headers. The payload is what
+// follows 8 or 20 bytes of transport header.
 inline std::optional<RawPacket> parse_frame(base::ByteView frame) {
     base::ByteReader reader(frame);
     reader.bytes(kVnetBytes);

@@ -14,7 +14,7 @@ namespace continuo::tests {
 
 class SessionPair;
 
-// What joins the two ends unless a test says otherwise: 10 ms each way; jitter reorders.
+// The default link between the two ends: 10 ms each way; jitter reorders.
 struct SimLink : LinkSettings {
     SimLink() {
         delay = base::milliseconds(10);
@@ -79,7 +79,7 @@ class SessionEnd final : public session::SessionHost {
     std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete
     std::vector<uint8_t> paths_changed;
     std::vector<session::PathState> silent_paths;
-    // What a daemon would do then; may be empty.
+    // Reactions of a daemon; may be empty.
     std::function<void(uint8_t path)> when_changed;
     std::function<void(uint8_t path)> when_silent;
     uint16_t last_app = 0;
@@ -116,8 +116,8 @@ class SessionPair {
     // The links of a path: its own, or those that all share.
     LinkModel& up_link(uint8_t path);
     LinkModel& down_link(uint8_t path);
-    // A datagram to or from the node; `from` is where it came from, `path` what it arrived on (the
-    // node's active path unless said). Takes it as from the network.
+    // A datagram to or from the node. `from`: its source; `path`: the path it arrived on (the
+    // node's active path by default). Handles it as if from the network.
     void inject(SessionEnd& to,
                 std::vector<uint8_t> datagram,
                 const base::Endpoint& from,
@@ -131,9 +131,9 @@ class SessionPair {
     SessionEnd snapt;
     base::Endpoint node_address;
     base::Endpoint snapt_address;
-    // Of paths that do not have node_address: a node with two uplinks at once.
+    // Addresses of paths other than node_address: a node with two uplinks at once.
     std::map<uint8_t, base::Endpoint> path_addresses;
-    // Loses a datagram between this address of the node and SNAPT; may be empty.
+    // Drops a datagram between this address of the node and SNAPT; may be empty.
     std::function<bool(bool is_up, const base::Endpoint& node_side)> is_swallowed;
     struct PathLinks {
         LinkModel up;
@@ -147,7 +147,7 @@ class SessionPair {
     std::function<std::unique_ptr<crypto::DatagramCipher>(std::unique_ptr<crypto::DatagramCipher>,
                                                           const crypto::KeyMaterial& keys)>
         wrap_sealer;
-    // What was put on a link while `record` was set.
+    // Datagrams put on a link while `record` was set.
     std::vector<std::vector<uint8_t>> recorded_up;
     std::vector<std::vector<uint8_t>> recorded_down;
     bool record = false;

@@ -12,7 +12,7 @@ namespace {
 // Everything that one direction may add to a packet.
 Duration longest_delay(const LinkSettings& link) {
     const Duration reordered = link.reorder_ppm != 0 ? link.reorder_by : Duration{};
-    // Of what is repeated at once, at most as much as was sent in a doubt.
+    // Queue of datagrams repeated at once: at most as much as was sent in a doubt.
     const Duration queue = link.bits_per_s != 0 ? Duration(base::milliseconds(250)) : Duration{};
     return link.delay + link.jitter + reordered + queue;
 }

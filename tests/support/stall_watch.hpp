@@ -1,10 +1,9 @@
-// StallWatch: how long flows may wait for their path to be replaced or to come back, as the
-// protocol's own times give it, and whether one waited longer (docs/PROTOCOL.md sections 5.1, 5.3,
-// 5.9).
+// StallWatch: how long flows may wait for their path to be replaced or to recover, from the
+// protocol's own timers, and whether one waited longer (docs/PROTOCOL.md sections 5.1, 5.3, 5.9).
 //
-// A flow waits from when a packet leaves of which neither it nor a later one has come. Only time
-// counts in which one and the same uplink carried both ways, and since the network last took
-// another uplink away: that may have been the active one, be it since a moment.
+// A flow waits from when a packet leaves until it or a later one arrives. Time counts only while
+// one and the same uplink carries both ways, and since the network last took another uplink away:
+// that may have been the active one, if only for a moment.
 //
 // When only some uplinks carry, the active one may be dead, and the flow waits for
 //   1. the doubt. That the way up is dead the node knows from REPORTs that are missing: the last
@@ -53,7 +52,7 @@ class StallWatch {
     static bool carries(const LinkSettings& link);
 
     std::string fault;
-    // Of what is allowed.
+    // As a share of the allowed time.
     double worst_of_some = 0;
     double worst_of_all = 0;
 

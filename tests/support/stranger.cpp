@@ -73,7 +73,7 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                path.proof_patience.count()});
 }
 
-// All that an end shows of itself, but for what it drops.
+// All visible state of an end, except its drops.
 std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
     const session::Session& session = *end.session;
     const session::SessionCounters& counters = session.counters();
@@ -147,7 +147,7 @@ void Stranger::attack(SessionEnd& end, const Datagrams& fresh, const Datagrams& 
     for (const auto& datagram : old) {
         replay(end, datagram);
     }
-    // What left in the other direction comes back.
+    // Datagrams of the other direction are reflected.
     for (const auto& datagram : &end == &pair_.node ? old_up_ : old_down_) {
         forge(end, datagram, "a reflected datagram");
     }
@@ -165,8 +165,8 @@ void Stranger::forge(SessionEnd& end, std::vector<uint8_t> datagram, const char*
     }
 }
 
-// What had been lost on its way is as good as new, wherever it comes from: it may make SNAPT ask
-// there, but never believe it. What had come changes nothing.
+// A datagram that had been lost is still valid, wherever it comes from: it may make SNAPT send a
+// challenge there, but never trust the address. One that had arrived changes nothing.
 void Stranger::replay(SessionEnd& end, const std::vector<uint8_t>& datagram) {
     ++attempts;
     const uint64_t refused_before = refused(end);

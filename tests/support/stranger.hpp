@@ -1,6 +1,6 @@
-// Stranger: hears the datagrams of a SessionPair and has no keys. Sends both ends altered and cut
-// ones, noise, messages without protection that quote real ones, and what it recorded, from an
-// address of its own or in the other end's name, and looks whether that changes anything.
+// Stranger: overhears the datagrams of a SessionPair without keys. Sends both ends altered and
+// truncated ones, noise, messages without protection that quote real ones, and recorded datagrams,
+// from its own address or with the other end's, and checks whether anything changes.
 #pragma once
 
 #include "tests/support/session_pair.hpp"
@@ -14,7 +14,7 @@ class Stranger {
     // Records for a moment, then attacks with that and what was recorded before.
     void interfere();
 
-    // What happened and must not have.
+    // A forbidden event that happened.
     std::string fault;
     uint64_t attempts = 0;
     uint64_t taken = 0;  // recorded, had been lost, and so as good as new
@@ -23,7 +23,7 @@ class Stranger {
     using Datagrams = std::vector<std::vector<uint8_t>>;
 
     void attack(SessionEnd& end, const Datagrams& fresh, const Datagrams& old);
-    // What cannot be authentic.
+    // Datagrams that cannot be authentic.
     void forge(SessionEnd& end, std::vector<uint8_t> datagram, const char* what);
     void replay(SessionEnd& end, const std::vector<uint8_t>& datagram);
     std::vector<uint8_t> spoil(std::vector<uint8_t> datagram);

@@ -36,7 +36,7 @@ function percent(part, whole) {
   return Number(whole) > 0 ? (100 * Number(part) / Number(whole)).toFixed(1) + " %" : "–";
 }
 
-// What a quota or credit does to a user now; empty where it does nothing.
+// The effect of a quota or credit on a user now; empty where there is none.
 function allowanceText(allowance, timeText) {
   const words = {warned: "near the end of the quota", noted: "used up", throttled: "throttled", stopped: "stopped"};
   if (!allowance || !words[allowance.state]) {
@@ -47,7 +47,7 @@ function allowanceText(allowance, timeText) {
     (allowance.until === null ? "" : " until " + timeText(Number(allowance.until)));
 }
 
-// Of numbers that may be text; nothing where none is known.
+// Sum of numbers that may be text; null where none is known.
 function sum(rows, name) {
   let total = null;
   for (const row of rows) {
@@ -62,7 +62,7 @@ function payload(row) {
   return Number(row.payload_up) + Number(row.payload_down);
 }
 
-// The next above that has one digit, in the unit that is shown.
+// The next higher value with one digit, in the unit that is shown.
 function roundUp(value) {
   let unit = 1;
   while (value / unit >= 1024) {
@@ -126,7 +126,7 @@ function dayChart(rows, days, width = 960) {
     (days[days.length - 1] || "") + (totals[peak] > 0 ? "; most on " + days[peak] + ": " + bytes(totals[peak]) : ""));
 }
 
-// Bars that lie, one a row; where there is no room beside them, their names stand above. `rows`: [{name, value, kind, note}].
+// Horizontal bars, one per row; without room beside them, their names stand above. `rows`: [{name, value, kind, note}].
 function barChart(rows, label, width = 960) {
   const isNarrow = width < 640;
   const tall = isNarrow ? 46 : 30, left = isNarrow ? 0 : 220, room = isNarrow ? 0 : 190;
@@ -171,7 +171,7 @@ function asTable(tree) {
   return ["details", {}, [["summary", {}, ["As a table"]], tree]];
 }
 
-// RFC 4180. A field that a spreadsheet would take for a formula is none.
+// RFC 4180. Fields that a spreadsheet would take for a formula are escaped.
 function csv(head, rows) {
   const field = (value) => {
     let text = value === null || value === undefined ? "" : String(value);

@@ -1,5 +1,5 @@
-// The page: asks the REST interface with a token and shows what it answers. The token comes behind "#token=" of a link,
-// which is never sent to a server, or from the form; it stays in this tab's sessionStorage.
+// The page: sends requests to the REST interface with a token and shows the answers. The token comes from "#token=" of
+// a link, which is never sent to a server, or from the form; it stays in this tab's sessionStorage.
 "use strict";
 
 const SESSIONS_EVERY_MS = 10000;
@@ -42,12 +42,12 @@ function show(id, ...trees) {
   byId(id).replaceChildren(...trees.map((tree) => render(tree)));
 }
 
-// Charts are as wide as their place, so that their letters are not made smaller.
+// Charts are as wide as their place, so that their text is not scaled down.
 const chartWidth = () => Math.max(280, Math.min(960, byId("main").clientWidth || 960));
 const isSelf = () => state.me.scope === "self";
 const hasMoney = () => state.me.scope !== "read";
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-// In the zone of whoever looks.
+// In the time zone of the browser.
 const dayOf = (date) => new Intl.DateTimeFormat("en-CA", {timeZone: zone, year: "numeric", month: "2-digit",
   day: "2-digit"}).format(date);
 
@@ -201,7 +201,7 @@ function exportUsage() {
   save("usage.csv", "text/csv", csv(head, state.usage.map((row) => head.map((name) => row[name]))));
 }
 
-// Page after page, as many as there are.
+// Reads all pages of the answer.
 async function exportRecords() {
   const asked = shownSpan();
   const parts = [];
@@ -224,7 +224,7 @@ async function exportStatement() {
   save("statement-" + user + "-" + month + ".html", "text/html", await answer.text());
 }
 
-// What goes wrong is said; without a right token the form comes back.
+// Shows errors; without a valid token it shows the form again.
 function guarded(work) {
   return async (event) => {
     event?.preventDefault?.();

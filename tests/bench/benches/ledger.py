@@ -5,7 +5,8 @@ import json
 from harness.process import run as run_command
 
 MONTH, QUICK_MONTH = 10_000_000, 100_000
-USAGE_S, USER_S, PAGE_S = 2, 0.2, 1
+USAGE_S, USER_S, STATEMENT_S, PAGE_S = 2, 0.2, 1, 1
+STALL_MS = 1
 MOST_LOST = 64 * 1500  # a batch of a loop that had forwarded it and not yet counted
 
 
@@ -18,7 +19,8 @@ def ask(context, trial, rounds, timeout):
 
 def run(context, result):
     killed = ask(context, "kill", context.pick(1000, 100), 900)
-    result.row("kill -9 under load, more counted than carried", 0, "bytes", must=0, lower=True, n=killed["kills"])
+    result.row("kill -9 under load, more counted than carried", 0, "bytes", must=0, lower=True, n=killed["kills"], at_seals=killed["at_seals"],
+               in_recovery=killed["in_recovery"])
     result.row("kill -9 under load, most lost of a user", killed["most_lost_bytes"], "bytes", must=MOST_LOST, lower=True, n=killed["kills"])
     lost = ask(context, "power", context.pick(500, 50), 900)
     result.row("loss of power, what a checkpoint had", 0, "bytes", must=0, lower=True, n=lost["power_losses"])
@@ -27,6 +29,12 @@ def run(context, result):
     for trial in ("wrap", "clock", "zones"):
         ask(context, trial, 0, 900)
     result.row("2^32, 2^53, clock set, days of 23 to 25 h: lost", 0, "bytes", must=0, lower=True)
+    seal = ask(context, "seal", context.pick(7, 3), 900)
+    named = f"{seal['flows']:,} open flows".replace(",", " ")
+    result.row(f"{named}: a loop waits for a seal", seal["seal_waited_ms"], "ms", must=STALL_MS, lower=True, seal_ms=seal["seal_ms"],
+               gap_ms=seal["seal_gap_ms"], idle_gap_ms=seal["idle_gap_ms"])
+    result.row(f"{named}: a loop waits for a checkpoint", seal["checkpoint_waited_ms"], "ms", must=STALL_MS, lower=True)
+    result.row(f"{named}: a loop waits while all are closed", seal["close_waited_ms"], "ms", must=STALL_MS, lower=True)
     records = context.pick(MONTH, QUICK_MONTH)
     month = ask(context, "month", records, 3600)
     named = f"{records:,} records".replace(",", " ")
@@ -34,4 +42,7 @@ def run(context, result):
     result.row(f"{named}: usage by user", month["by_user_s"], "s", must=USAGE_S, lower=True, n=3)
     result.row(f"{named}: usage by day", month["by_day_s"], "s", must=USAGE_S, lower=True, n=3)
     result.row(f"{named}: a user's own, by month", month["of_user_s"], "s", must=USER_S, lower=True, n=3)
+    result.row(f"{named}: a user's own, by day and class", month["days_of_user_s"], "s", must=USER_S, lower=True, n=3)
+    result.row(f"{named}: a statement", month["statement_s"], "s", must=STATEMENT_S, lower=True, n=3)
+    result.row(f"{named}: what the web page asks for", month["web_page_s"], "s", must=PAGE_S, lower=True, n=3)
     result.row(f"{named}: a page of 1000 records in the middle", month["page_s"], "s", must=PAGE_S, lower=True, n=3)

@@ -129,7 +129,7 @@ def measure_scene(context, links, controls, flows, strategies, skipped):
 
 
 def report(result, scene, links, found):
-    # What the first uplink alone carries through the tunnel, for the rate of all.
+    # Rate of the first uplink alone through the tunnel, scaled to all of them.
     share = sum(megabits for megabits, _ in links) / links[0][0]
     names = list(dict.fromkeys(name for _, name, _, _ in found))
     for control in dict.fromkeys(key[0] for key in found):

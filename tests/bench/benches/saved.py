@@ -25,7 +25,7 @@ class Load:
 LOADS = [Load("ht-hd", 1360, (1e6, 5e6, 20e6), 20), Load("ht-ld", 576, (128e3, 512e3, 2e6), 20),
          Load("lt-hd", 1360, (15e3, 125e3, 1e6), 500), Load("lt-ld", 100, (20e3, 64e3, 128e3), 20)]
 
-# What is wanted: {(class, column): ((must, goal) a rate)}; it holds for elision and history together.
+# Targets: {(class, column): ((must, goal) a rate)}; they hold for elision and history together.
 BOTH = "both"
 TABLE = {
     ("ht-hd", "lit 1"): ((55, 60),) * 3, ("ht-hd", "lit 5"): ((55, 60),) * 3,
@@ -41,7 +41,7 @@ TABLE = {
     ("lt-ld", "docs 1"): ((10, None), (40, None), (54, None)), ("lt-ld", "docs 5"): ((45, None), (58, None), (63, None)),
     ("lt-ld", "lockstep 5"): ((55, 62), (72, 80), (78, 86)),
 }
-# What the daemons can do now, by the name of the row. Add a mode with what it takes in the class tables to switch it.
+# Modes that the daemons have now, by the name of the row. To add one, list the class settings that switch it on.
 MODES = {"stateless": ()}
 COLUMNS = [("lit", 1), ("lit", 5), ("docs", 1), ("docs", 5), ("lockstep", 5), ("random", 1)]
 LONGEST_S = {"full": 20, "quick": 2}

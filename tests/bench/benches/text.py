@@ -16,7 +16,7 @@ POLICY = "version = 1\n\n[promotion]\nenabled = false\n" + "".join(
     f'\n[[rule]]\napp = "text-{name}"\nmatch = {{ proto = "tcp", dport = {port} }}\nclass = "ht-hd"\n' for name, port in PORTS.items())
 # [W]'s classes: a download is ht-hd. Off: what the rows at full speed compare with.
 OFF = [(f"class.{token}", "compression", '"off"') for token in ("lt-ld", "ht-ld", "lt-hd", "ht-hd")]
-# What is wanted for text of the machine's own documents: (must, goal).
+# Targets for text of the machine's own documents: (must, goal).
 STATELESS = (1.9, None)
 NOT_SLOWER = (0.95, 1.0)
 

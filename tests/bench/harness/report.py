@@ -11,7 +11,7 @@ from . import plot
 from .process import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# What carries a packet. A figure that was measured before these changed last is stale.
+# Code that carries packets. A figure measured before its last change is stale.
 DATA_PATH = [*(f"common/{name}" for name in ("base", "packet", "wire", "crypto", "compress", "flow", "elision", "path", "session",
                                              "io", "dataplane")),
              "classifier", "policy", "cnapt/node*", "cnapt/capture*", "cnapt/tcp_fallback*", "cnapt/udp_throttle*",

@@ -1,13 +1,15 @@
-// Crashes: of the process at any moment under load, of the machine, and a disk that gets full.
+// Crashes of the process under load, crashes of the machine, and a full disk.
 #include "snapt/accounting/accountant.hpp"
 #include "tests/bench/ledger/faulty_vfs.hpp"
 #include "tests/bench/ledger/trial.hpp"
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include <sched.h>
@@ -24,10 +26,23 @@ namespace {
 
 constexpr size_t kUsers = 2;  // each with a thread that counts, as a loop of the daemon
 
-// What a sink behind the SNAPT would have counted: of each user before and after a packet is.
+constexpr uint64_t kIntervalS = 5;  // of records, in ticks
+
+// What a sink behind the SNAPT would have counted: of each user before and after a packet is. And
+// how far the process has come.
 struct Sink {
     std::atomic<uint64_t> before[kUsers]{};
     std::atomic<uint64_t> after[kUsers]{};
+    std::atomic<uint64_t> ticks{0};
+    std::atomic<bool> is_recovered{false};
+
+    uint64_t counted() const {
+        uint64_t sum = 0;
+        for (const auto& bytes : after) {
+            sum += bytes.load();
+        }
+        return sum;
+    }
 };
 
 std::string user_name(size_t user) {
@@ -38,7 +53,8 @@ std::string user_name(size_t user) {
 [[noreturn]] void carry_load(const std::string& folder, uint64_t seed, uint64_t round, Sink& sink) {
     snapt::LedgerOptions options = ledger_options(folder, "boot");
     options.user_records = round % 2 == 0 ? 3 : 0;  // with and without flows that share a record
-    options.checkpoint_s = round % 3 == 0 ? 0 : 1;
+    options.checkpoint_s = round % 3 == 0 ? 0 : 2;
+    options.interval_s = kIntervalS;
     auto accountant = must_have(Accountant::start(options, kNoonUs), "start");
     std::atomic<int64_t> now_us{kNoonUs};
     std::vector<std::thread> loops;
@@ -82,21 +98,68 @@ std::string user_name(size_t user) {
     while (true) {  // a second each tick, so that there are boundaries and checkpoints
         accountant->tick(now_us += kSecondUs);
         accountant->flush();
+        ++sink.ticks;
     }
 }
 
-// Ends once the child has counted for a while; nothing when it has ended by itself.
-bool kill_at_random(pid_t child, const Sink& sink, base::Random& random) {
-    const uint64_t target = 1 + random.below(3'000'000);
-    while (sink.after[0].load() + sink.after[1].load() < target) {
-        int status = 0;
-        if (::waitpid(child, &status, WNOHANG) != 0) {
+// False when the child ended by itself before that.
+bool wait_until(pid_t child, const std::function<bool()>& is_reached) {
+    while (!is_reached()) {
+        if (::waitpid(child, nullptr, WNOHANG) != 0) {
             return false;
         }
         sched_yield();
     }
+    return true;
+}
+
+// Half of them soon after the start, half at any moment of the next intervals, most of which are
+// within a seal or a checkpoint.
+bool kill_at_random(pid_t child, const Sink& sink, base::Random& random) {
+    const uint64_t ticks = random.below(2) == 0 ? 0 : 1 + random.below(3 * kIntervalS);
+    const uint64_t bytes = 1 + random.below(3'000'000);
+    if (!wait_until(child, [&] { return sink.ticks.load() >= ticks; })) {
+        return false;
+    }
+    const uint64_t target = sink.counted() + bytes;
+    if (!wait_until(child, [&] { return sink.counted() >= target; })) {
+        return false;
+    }
     ::kill(child, SIGKILL);
     return ::waitpid(child, nullptr, 0) == child;
+}
+
+double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// A process that recovers what the last one left, and is killed within `longest_s`. True when it
+// had not come to the end of that.
+bool kill_in_recovery(const std::string& folder,
+                      double longest_s,
+                      Sink& sink,
+                      base::Random& random) {
+    sink.is_recovered = false;
+    const pid_t child = ::fork();
+    must(child >= 0, "no process");
+    if (child == 0) {
+        const auto ledger = Ledger::open(ledger_options(folder, "boot"), kNoonUs);
+        must(ledger.has_value(), "recovery");
+        sink.is_recovered = true;
+        ::_exit(0);
+    }
+    constexpr uint64_t kParts = 1000;
+    const double until_s =
+        now_s() + longest_s * static_cast<double>(random.below(kParts)) / double{kParts};
+    while (now_s() < until_s && !sink.is_recovered.load()) {
+        sched_yield();
+    }
+    ::kill(child, SIGKILL);
+    int status = 0;
+    must(::waitpid(child, &status, 0) == child, "no process");
+    must(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "a recovery fails");
+    return !sink.is_recovered.load();
 }
 
 }  // namespace
@@ -110,6 +173,9 @@ void run_kill(const Settings& settings) {
     base::SeededRandom random(settings.seed);
     uint64_t most_lost = 0;
     uint64_t counted = 0;
+    uint64_t at_seals = 0;
+    uint64_t in_recovery = 0;
+    double recovery_s = 0.001;
     std::array<uint64_t, kUsers> recorded{};
     for (uint64_t round = 0; round < rounds; ++round) {
         auto* sink = new (shared) Sink;
@@ -120,7 +186,17 @@ void run_kill(const Settings& settings) {
             carry_load(folder.path(), seed, round, *sink);
         }
         must(kill_at_random(child, *sink, random), "the ledger's process has ended by itself");
+        at_seals += (sink->ticks.load() + 1) % kIntervalS == 0 ? 1U : 0U;
+        for (uint64_t kills = random.below(4); kills > 0; --kills) {
+            const bool is_within = kill_in_recovery(folder.path(), 1.5 * recovery_s, *sink, random);
+            in_recovery += is_within ? 1U : 0U;
+            if (!is_within) {
+                break;
+            }
+        }
+        const double began_s = now_s();
         must_have(Ledger::open(ledger_options(folder.path(), "boot"), kNoonUs), "recovery").reset();
+        recovery_s = now_s() - began_s;
         for (size_t user = 0; user < kUsers; ++user) {
             const uint64_t sum = recorded_bytes(folder.path(), user_name(user));
             const uint64_t fresh = sum - std::exchange(recorded[user], sum);
@@ -134,14 +210,18 @@ void run_kill(const Settings& settings) {
             must_verify(folder.path());
         }
     }
-    std::printf("{\"kills\": %llu, \"bytes\": %llu, \"most_lost_bytes\": %llu}\n",
-                static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(counted),
+    must(at_seals > 0 && in_recovery > 0, "no seal and no recovery was met");
+    std::printf("{\"kills\": %llu, \"at_seals\": %llu, \"in_recovery\": %llu, \"bytes\": %llu, "
+                "\"most_lost_bytes\": %llu}\n",
+                static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(at_seals),
+                static_cast<unsigned long long>(in_recovery),
+                static_cast<unsigned long long>(counted),
                 static_cast<unsigned long long>(most_lost));
 }
 
 namespace {
 
-// Bytes of the run that are surely and at most recorded.
+// Least and most bytes of the run that must have been recorded.
 struct Bounds {
     uint64_t least = 0;
     uint64_t most = 0;
@@ -225,8 +305,8 @@ uint64_t folder_bytes(const std::string& folder) {
 
 }  // namespace
 
-// The disk gets full, the reserve goes, nothing can be written for a while, and there is room
-// again; some processes are killed by it.
+// The disk fills up, the reserve is used, writing fails for a while, then there is room again; this
+// kills some processes.
 void run_full(const Settings& settings) {
     constexpr uint64_t kReserve = uint64_t{256} << 10U;
     const TrialFolder folder(settings);

@@ -25,9 +25,12 @@ struct Change {
 };
 
 struct Disk {
+    sqlite3_vfs own{};
     sqlite3_vfs* real = nullptr;
     std::map<std::string, std::vector<Change>> unsynced;
     uint64_t writes_left = std::numeric_limits<uint64_t>::max();
+    std::string unreadable;  // this file
+    uint64_t readable_bytes = 0;
     std::function<uint64_t()> room;
 };
 
@@ -110,6 +113,11 @@ sqlite3_io_methods make_methods() {
     own.iVersion = 2;  // no memory mapping
     own.xClose = [](sqlite3_file* f) { return real_of(f)->pMethods->xClose(real_of(f)); };
     own.xRead = [](sqlite3_file* f, void* to, int amount, sqlite3_int64 at) {
+        const uint64_t end = static_cast<uint64_t>(at) + static_cast<uint64_t>(amount);
+        if (path_of(f) != nullptr && path_of(f) == disk().unreadable &&
+            end > disk().readable_bytes) {
+            return SQLITE_IOERR_READ;
+        }
         return real_of(f)->pMethods->xRead(real_of(f), to, amount, at);
     };
     own.xWrite = write_file;
@@ -199,18 +207,22 @@ void restore_file(const std::string& path,
 namespace faulty_vfs {
 
 void install() {
-    static sqlite3_vfs own;
     if (disk().real != nullptr) {
         return;
     }
     disk().real = sqlite3_vfs_find(nullptr);
-    own = *disk().real;
-    own.pNext = nullptr;
-    own.zName = "faulty";
-    own.szOsFile = static_cast<int>(sizeof(File)) + disk().real->szOsFile;
-    own.xOpen = open_file;
-    own.xDelete = delete_file;
-    sqlite3_vfs_register(&own, 1);
+    disk().own = *disk().real;
+    disk().own.pNext = nullptr;
+    disk().own.zName = "faulty";
+    disk().own.szOsFile = static_cast<int>(sizeof(File)) + disk().real->szOsFile;
+    disk().own.xOpen = open_file;
+    disk().own.xDelete = delete_file;
+    sqlite3_vfs_register(&disk().own, 1);
+}
+
+void remove() {
+    sqlite3_vfs_unregister(&disk().own);
+    disk() = Disk();
 }
 
 void cut_power_after(uint64_t writes) {
@@ -232,6 +244,11 @@ void restore(base::Random& random) {
     }
     disk().unsynced.clear();
     disk().writes_left = std::numeric_limits<uint64_t>::max();
+}
+
+void fail_reads(const std::string& path, uint64_t offset) {
+    disk().unreadable = path;
+    disk().readable_bytes = offset;
 }
 
 void set_room(std::function<uint64_t()> room) {

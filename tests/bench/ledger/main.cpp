@@ -1,6 +1,6 @@
-// bench_ledger: what the ledger of a SNAPT makes of crashes, full disks and odd times, in the
-// library alone. Prints one line of JSON a trial; exit code 1 with a sentence where a record is
-// missing, twice or wrong.
+// bench_ledger: the ledger of a SNAPT under crashes, full disks and unusual times, in the library
+// alone. Prints one line of JSON per trial; exit code 1 with a sentence when a record is missing,
+// duplicated or wrong.
 #include "tests/bench/ledger/trial.hpp"
 
 #include <cstdio>
@@ -20,15 +20,16 @@ struct Trial {
 };
 
 constexpr Trial kTrials[] = {
-    {"kill", continuo::bench::run_kill, 40},       {"power", continuo::bench::run_power, 60},
-    {"full", continuo::bench::run_full, 6},        {"wrap", continuo::bench::run_wrap, 1},
-    {"clock", continuo::bench::run_clock, 10},     {"zones", continuo::bench::run_zones, 1},
-    {"month", continuo::bench::run_month, 20'000},
+    {"kill", continuo::bench::run_kill, 40},   {"power", continuo::bench::run_power, 60},
+    {"full", continuo::bench::run_full, 6},    {"wrap", continuo::bench::run_wrap, 1},
+    {"clock", continuo::bench::run_clock, 10}, {"zones", continuo::bench::run_zones, 1},
+    {"seal", continuo::bench::run_seal, 1},    {"month", continuo::bench::run_month, 20'000},
 };
 
-constexpr const char* kUsage = "usage: bench_ledger kill|power|full|wrap|clock|zones|month|all "
-                               "[--rounds N] [--seed N] [--few]\n"
-                               "                    [--folder DIR]\n";
+constexpr const char* kUsage =
+    "usage: bench_ledger kill|power|full|wrap|clock|zones|seal|month|all "
+    "[--rounds N] [--seed N] [--few]\n"
+    "                    [--folder DIR]\n";
 
 [[noreturn]] void refuse() {
     std::fputs(kUsage, stderr);

@@ -1,6 +1,10 @@
-// A month of a provider: what `usage` and a page of records cost on it.
+// A month of a provider: what `usage`, a page of records, a statement and the web page cost on it.
+#include "common/base/traffic_class.hpp"
+#include "snapt/accounting/account_statement.hpp"
+#include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
 #include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "tests/bench/ledger/trial.hpp"
 
 #include <algorithm>
@@ -22,34 +26,42 @@ constexpr int64_t kMonthBeginUs = 1'793'491'200 * kSecondUs;
 constexpr uint64_t kUsers = 1000;
 constexpr uint64_t kMany = 10'000'000;
 constexpr uint64_t kRecordsOfAFlow = 3;
+// Whose usage is charged, and asked for by itself.
+constexpr int64_t kChargedAccount = 8;
+constexpr const char* kChargedUser = "user-7";
 
-// The records of a month in the order in which a SNAPT seals them: each minute of some flows.
-void write_month(const std::string& folder, uint64_t records, base::Random& random) {
-    auto database = must_have(
-        Database::open(folder + "/" + snapt::kLedgerFileName, OpenMode::ReadWrite), "ledger");
-    must(database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-500000;").has_value(),
-         "settings");
+std::string ledger_path(const std::string& folder) {
+    return folder + "/" + snapt::kLedgerFileName;
+}
+
+void make_accounts(Database& database) {
     for (uint64_t user = 0; user < kUsers; ++user) {
         const std::string sql =
             "INSERT INTO account(user_id) VALUES('user-" + std::to_string(user) + "')";
         must(database.execute(sql.c_str()).has_value(), "account");
     }
+}
+
+// The records of a month in the order in which a SNAPT seals them: each minute of some flows.
+// `account` 0: of all in turn.
+void write_month(
+    Database& database, int64_t epoch, uint64_t records, int64_t account, base::Random& random) {
     auto store = must_have(snapt::RecordStore::open(database), "records");
     flow::UsageRecord record;
     record.snapt_id = "zrh-1";
-    record.epoch = 1;
+    record.epoch = epoch;
     record.proto = 6;
     record.active_us = 30 * kSecondUs;
-    record.flags = flow::record_flag::kHasAccount | flow::record_flag::kLossUnknown;
+    record.cnapt_id = "laptop";
     const uint64_t minutes = static_cast<uint64_t>(kMonthUs / (60 * kSecondUs));
     must(database.execute("BEGIN").has_value(), "begin");
     for (uint64_t i = 0; i < records; ++i) {
-        const uint64_t user = random.below(kUsers);
         record.seq = static_cast<int64_t>(i);
-        record.user_id = "user-" + std::to_string(user);
-        record.account_id = static_cast<int64_t>(user + 1);
-        record.cnapt_id = "laptop";
+        record.account_id = account != 0 ? account : 1 + static_cast<int64_t>(random.below(kUsers));
+        record.user_id = "user-" + std::to_string(record.account_id - 1);
         record.flow_id = static_cast<int64_t>(i / kRecordsOfAFlow);
+        record.flags = flow::record_flag::kHasAccount | flow::record_flag::kLossUnknown |
+                       (i % kRecordsOfAFlow == 0 ? flow::record_flag::kFirst : 0U);
         record.cls = static_cast<int64_t>(random.below(4));
         record.t_end =
             kMonthBeginUs + static_cast<int64_t>(i * minutes / records + 1) * 60 * kSecondUs;
@@ -70,6 +82,33 @@ void write_month(const std::string& folder, uint64_t records, base::Random& rand
     must(database.execute("COMMIT; PRAGMA wal_checkpoint(TRUNCATE);").has_value(), "commit");
 }
 
+double seconds_since(std::chrono::steady_clock::time_point began) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+void book_month(Database& database) {
+    std::string plan =
+        "[plan]\nname = \"month\"\ndelay_unknown_ms = 100\np_max_denarii_per_vu = 1\n";
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        plan += "[plan.class.";
+        plan += base::token(traffic_class);
+        plan += "]\nx_kbps = [0, 64]\nd_ms = [0, 100]\nu = [[0, 0], [0.01, 0.005]]\nk_x = 10\n";
+    }
+    const auto added = must_have(snapt::add_plan(database, "month", plan, kMonthBeginUs), "plan");
+    must(snapt::use_plan(database, {kChargedAccount, added.plan.plan_id, kMonthBeginUs},
+                         kMonthBeginUs, "root")
+             .has_value(),
+         "plan in use");
+    snapt::UsageBooker booker(database);
+    size_t entries = 0;
+    for (snapt::Booked some;
+         (some = must_have(booker.step(kMonthBeginUs + kMonthUs, snapt::kBookAll), "booking"))
+             .has_more;) {
+        entries += some.entries;
+    }
+    must(entries > 0, "nothing is booked");
+}
+
 // The median of three.
 double seconds_of(const std::function<void()>& ask) {
     std::array<double, 3> took{};
@@ -82,47 +121,95 @@ double seconds_of(const std::function<void()>& ask) {
     return took[1];
 }
 
-}  // namespace
+// The questions, each three times.
+class Questions {
+  public:
+    explicit Questions(Database& database) : database_(database) {}
 
-void run_month(const Settings& settings) {
-    const TrialFolder folder(settings);
-    const uint64_t records = settings.rounds != 0 ? settings.rounds : kMany;
-    base::SeededRandom random(settings.seed);
-    const auto began = std::chrono::steady_clock::now();
-    write_month(folder.path(), records, random);
-    const double written =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    auto database = must_have(
-        Database::open(folder.path() + "/" + snapt::kLedgerFileName, OpenMode::ReadOnly), "ledger");
-    const auto usage = [&database](const std::vector<snapt::UsageKey>& by, const char* user) {
+    double usage(const std::vector<snapt::UsageKey>& by, const char* user = nullptr) {
         snapt::UsageQuery query;
         query.by = by;
         query.zone = "Europe/Zurich";
         if (user != nullptr) {
             query.user = user;
         }
+        return seconds_of([&] { ask(query); });
+    }
+    double statement() {
         return seconds_of([&] {
-            must(!must_have(snapt::query_usage(database, query), "usage").rows.empty(), "no rows");
+            const auto month = must_have(
+                snapt::account_statement(database_, kChargedAccount, "2026-11", "Europe/Zurich"),
+                "statement");
+            must(month.total.records > 0, "an empty statement");
         });
-    };
-    const double of_all = usage({}, nullptr);
-    const double by_user = usage({snapt::UsageKey::User}, nullptr);
-    const double by_day = usage({snapt::UsageKey::Day}, nullptr);
-    const double of_user = usage({snapt::UsageKey::Month}, "user-7");
-    const double page = seconds_of([&] {
-        uint64_t seen = 0;
-        const snapt::RecordPlace after{"zrh-1", 1, static_cast<int64_t>(records / 2)};
-        must(
-            snapt::visit_records_of(
-                database, {}, 1000, [&seen](const flow::UsageRecord&) { return ++seen > 0; }, after)
-                .has_value(),
-            "page");
-        must(seen > 0, "an empty page");
-    });
-    std::printf("{\"records\": %llu, \"written_s\": %.1f, \"usage_s\": %.3f, \"by_user_s\": %.3f, "
-                "\"by_day_s\": %.3f, \"of_user_s\": %.4f, \"page_s\": %.4f}\n",
-                static_cast<unsigned long long>(records), written, of_all, by_user, by_day, of_user,
-                page);
+    }
+    // What the web page asks for when it opens: the days and the users of the zone's month.
+    double web_page() {
+        return seconds_of([&] {
+            snapt::UsageQuery query;
+            query.zone = "Europe/Zurich";
+            query.from_us = kMonthBeginUs - kHourUs;
+            query.to_us = kMonthBeginUs + kMonthUs - kHourUs;
+            query.by = {snapt::UsageKey::Day, snapt::UsageKey::Class};
+            ask(query);
+            query.by = {snapt::UsageKey::User};
+            ask(query);
+        });
+    }
+    double page_behind(int64_t seq) {
+        return seconds_of([&] {
+            uint64_t seen = 0;
+            const snapt::RecordPlace after{"zrh-1", 3, seq};
+            must(snapt::visit_records_of(
+                     database_, {}, 1000, [&seen](const flow::UsageRecord&) { return ++seen > 0; },
+                     after)
+                     .has_value(),
+                 "page");
+            must(seen > 0, "an empty page");
+        });
+    }
+
+  private:
+    void ask(const snapt::UsageQuery& query) {
+        must(!must_have(snapt::query_usage(database_, query), "usage").rows.empty(), "no rows");
+    }
+
+    Database& database_;
+};
+
+// One account's records, and their charges; then those of all.
+void make_month(const std::string& folder, uint64_t records, base::Random& random) {
+    auto database = must_have(Database::open(ledger_path(folder), OpenMode::Renew), "ledger");
+    constexpr const char* kSettings = "PRAGMA synchronous=OFF; PRAGMA cache_size=-500000;";
+    must(database.execute(kSettings).has_value(), "settings");
+    make_accounts(database);
+    const uint64_t charged = std::min<uint64_t>(records, 4 * 30 * 24 * 4);
+    write_month(database, 1, charged, kChargedAccount, random);
+    book_month(database);
+    const auto began = std::chrono::steady_clock::now();
+    write_month(database, 3, records, 0, random);
+    std::printf("\"written_s\": %.1f, ", seconds_since(began));
+}
+
+}  // namespace
+
+void run_month(const Settings& settings) {
+    const TrialFolder folder(settings);
+    const uint64_t records = settings.rounds != 0 ? settings.rounds : kMany;
+    base::SeededRandom random(settings.seed);
+    std::printf("{\"records\": %llu, ", static_cast<unsigned long long>(records));
+    make_month(folder.path(), records, random);
+    auto database =
+        must_have(Database::open(ledger_path(folder.path()), OpenMode::ReadOnly), "ledger");
+    using enum snapt::UsageKey;
+    Questions questions(database);
+    std::printf("\"usage_s\": %.3f, \"by_user_s\": %.3f, \"by_day_s\": %.3f, ", questions.usage({}),
+                questions.usage({User}), questions.usage({Day}));
+    std::printf("\"of_user_s\": %.4f, \"days_of_user_s\": %.4f, \"statement_s\": %.3f, ",
+                questions.usage({Month}, kChargedUser), questions.usage({Day, Class}, kChargedUser),
+                questions.statement());
+    std::printf("\"web_page_s\": %.3f, \"page_s\": %.4f}\n", questions.web_page(),
+                questions.page_behind(static_cast<int64_t>(records / 2)));
 }
 
 }  // namespace continuo::bench

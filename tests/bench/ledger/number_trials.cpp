@@ -1,4 +1,4 @@
-// Numbers and times at their borders.
+// Numbers and times at their limits.
 #include "snapt/accounting/record_store.hpp"
 #include "snapt/accounting/time_zone.hpp"
 #include "snapt/accounting/usage.hpp"

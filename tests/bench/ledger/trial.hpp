@@ -1,5 +1,5 @@
-// What the trials of bench_ledger share: a state folder, a ledger with flows that count, the
-// comparison of its records with what was counted.
+// Common parts of the trials of bench_ledger: a state folder, a ledger with counting flows,
+// comparison of its records with the counts.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -37,7 +37,7 @@ class TrialFolder {
     std::string path_;
 };
 
-// Ends the process, with what was found, where that is not as it should be.
+// Ends the process, with a message, if the condition does not hold.
 [[noreturn]] void fail(const std::string& what);
 void must(bool holds, const std::string& what);
 template <typename T>
@@ -70,9 +70,9 @@ class Load {
     uint64_t next_id_ = 1;
 };
 
-// Of records, `inner_up`, of all epochs or one user.
+// Sum of `inner_up` over the records of all epochs, or of one user.
 uint64_t recorded_bytes(const std::string& folder, const std::string& user = "");
-// No hole, no wrong digest: `snapt verify`.
+// Runs the checks of `snapt verify`: no gap, no wrong digest.
 void must_verify(const std::string& folder);
 
 // The trials. Each prints a line of JSON with what it has measured.
@@ -82,6 +82,7 @@ void run_full(const Settings& settings);
 void run_wrap(const Settings& settings);
 void run_clock(const Settings& settings);
 void run_zones(const Settings& settings);
+void run_seal(const Settings& settings);
 // `rounds` records, ten million by default, of a month; what questions about them cost.
 void run_month(const Settings& settings);
 

@@ -1,4 +1,4 @@
-// What the load generators share: clocks, argument parsing, sockets. Everything here ends the
+// Common parts of the load generators: clocks, argument parsing, sockets. Every function ends the
 // process with a message when it cannot go on: a generator has nobody to return an error to.
 #pragma once
 

@@ -84,9 +84,9 @@ void give(int handle, const std::vector<uint8_t>& source, uint64_t deadline) {
     }
 }
 
-// Takes until the peer ends, `deadline` or a signal. What came with the first read, or the one that
-// completed the first `skipped` bytes, is not counted; the deadline is that much later.
-// `log`, unless null, gets a line "UNIX_NS BYTES 0" for each read.
+// Reads until the peer ends, `deadline` or a signal. The first read, or the one that completes the
+// first `skipped` bytes, is not counted; the deadline is extended accordingly. `log`, unless null,
+// gets a line "UNIX_NS BYTES 0" for each read.
 Transfer take(int handle, uint64_t deadline, uint64_t skipped, FILE* log) {
     const uint64_t began = monotonic_ns();
     std::vector<uint8_t> buffer(kChunk);

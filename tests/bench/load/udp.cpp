@@ -19,7 +19,7 @@ constexpr size_t kMaxPacket = 65507;
 constexpr int kSocketBuffer = 8 << 20;
 constexpr uint64_t kHelloWaitMs = 10'000;
 
-// What `count --log` reads out of a packet; texts have no room for it.
+// The fields of a packet that `count --log` reads; text payloads have no room for them.
 struct Stamp {
     uint64_t sequence;
     uint64_t sent_ns;
@@ -82,8 +82,7 @@ void send_batch(int handle, std::vector<std::vector<uint8_t>>& packets, size_t c
     }
 }
 
-// Waits for a datagram from the receiver, which opens the way through NAT, and sends back to where
-// it came from.
+// Waits for a datagram from the receiver, which opens the way through NAT, and sends to its source.
 int wait_for_hello(uint16_t port) {
     const int handle = open_socket(SOCK_DGRAM, 0);
     bind_any(handle, port);

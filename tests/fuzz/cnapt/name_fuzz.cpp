@@ -1,5 +1,5 @@
-// What a node reads to find its SNAPTs by name: an answer of a name server, resolv.conf, and the
-// table of hosts. The first byte chooses.
+// Inputs for finding SNAPTs by name: an answer of a name server, resolv.conf, and the hosts table.
+// The first byte chooses.
 #include "cnapt/dns_message.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/resolv_conf.hpp"

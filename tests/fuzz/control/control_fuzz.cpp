@@ -23,7 +23,7 @@ class NoCredentials final : public control::CredentialSource {
     }
 };
 
-// What parses can be written, and reads the same again.
+// A message that parses can be written, and parses to the same again.
 void check_message(uint8_t type, base::ByteView body) {
     const auto parsed = control::parse_message(type, body);
     if (!parsed || !parsed->has_value()) {

@@ -1,4 +1,4 @@
-// The question for a captive portal as a SNAPT hears it, and its answer as a node does. The first
+// The question for a captive portal, parsed by a SNAPT, and its answer, parsed by a node. The first
 // byte chooses.
 #include "common/base/assert.hpp"
 #include "common/control/portal_check.hpp"
@@ -10,7 +10,8 @@ namespace {
 namespace base = continuo::base;
 namespace control = continuo::control;
 
-// What parses names nonce and tag, and is longer than any answer; cut short it is no request.
+// A request that parses has nonce and tag, and is longer than any answer; truncated it is no
+// request.
 void check_request(base::ByteView bytes) {
     const auto input = control::parse_portal_request(bytes);
     CTN_ASSERT(!input.needs_more || !input.request);

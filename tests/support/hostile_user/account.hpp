@@ -1,4 +1,4 @@
-// Account: what a cnapt.toml gives whoever has it.
+// Account: the contents of a cnapt.toml.
 #pragma once
 
 #include "common/base/ip_address.hpp"

@@ -172,8 +172,7 @@ Offered send_tcp_data(const Account& account, HostileLink& link, Pace pace) {
     return offered;
 }
 
-// So many logins at once, each anew when it has come to its end. Those that got in stay for
-// `keeps`.
+// This many logins at once, each restarted when it has ended. Those that succeed stay for `keeps`.
 Offered log_in_again_and_again(
     const Account& account, const std::string& node, Pace pace, size_t nodes, bool keeps) {
     constexpr size_t kAtOnce = 8;
@@ -250,7 +249,7 @@ Offered send_expansions(const Account& account, const std::string& node, Pace pa
     });
 }
 
-// A download of which nothing is acknowledged, and then what `fill` makes of it a round.
+// A download that is never acknowledged, and then the bodies from `fill` in each round.
 template <typename Fill>
 Offered after_a_download(const Account& account, const std::string& node, Pace pace, Fill fill) {
     constexpr uint32_t kDatagrams = 3500;
@@ -334,7 +333,7 @@ Offered tcp_data(const Account& account, const std::string& node, Pace pace) {
     return link ? send_tcp_data(account, *link, pace) : Offered{};
 }
 
-// Those that need a session have it before the others take what is left.
+// Attacks that need a session get it before the others use up the rest.
 Offered do_all(const Account& account, const std::string& node, Pace pace) {
     const auto udp = log_in(account, node + "-udp");
     const auto tcp = log_in(account, node + "-tcp");

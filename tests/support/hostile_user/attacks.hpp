@@ -11,8 +11,8 @@
 
 namespace continuo::tests {
 
-// When to end, and how fast to go: rounds (datagrams, messages or logins) a second, 0: as fast as
-// it goes.
+// When to end, and the rate: rounds (datagrams, messages or logins) a second; 0: as fast as
+// possible.
 class Pace {
   public:
     // `ready`: a file that is made by begin_now(); empty: none.

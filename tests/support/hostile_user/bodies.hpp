@@ -1,4 +1,4 @@
-// Bodies that cost a SNAPT more than what they are long, if it lets them.
+// Bodies that cost a SNAPT more than their length, if it lets them.
 #pragma once
 
 #include "tests/support/hostile_user/forge.hpp"
@@ -13,7 +13,7 @@ Body expanding_body();
 Body ack_body(uint32_t highest);
 // A packet that is answered with one of its length; two lengths in turn.
 std::vector<uint8_t> echo_request(size_t number);
-// The return path shall be that; padded.
+// Makes that path the return path; padded.
 std::vector<uint8_t> announcement(uint8_t path, uint16_t number);
 
 }  // namespace continuo::tests

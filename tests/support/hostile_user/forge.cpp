@@ -14,13 +14,13 @@ namespace continuo::tests {
 
 namespace {
 
-// Of one section that reaches to the end, raw, of nobody's slot.
+// Head of a raw section of slot 0 that reaches to the end.
 constexpr uint8_t kRawSection = 0x40;
 constexpr uint8_t kSubtype = 0x3F;
 constexpr uint8_t kOpenUdpWithSet = 0x03;
 constexpr uint8_t kDontFragment = 0x01;
 constexpr uint8_t kTtl = 64;
-// That answers nothing, and is no address of the SNAPT's own network.
+// An address that answers nothing, and is not in the SNAPT's own network.
 constexpr uint32_t kDestination = 0xCB00710A;  // 203.0.113.10
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Forge: datagrams of a session whose keys one has, with whatever in them, sealed and sent as fast
-// as it goes. docs/PROTOCOL.md sections 3 and 6.
+// Forge: datagrams of a session whose keys are known, with any content, sealed and sent as fast as
+// possible. docs/PROTOCOL.md sections 3 and 6.
 #pragma once
 
 #include "common/crypto/datagram_cipher.hpp"
@@ -68,7 +68,7 @@ class Forge {
     void add(base::TrafficClass traffic_class, const Body& body);
     // At once, by another socket for each path; path 0 has that of add().
     void send_on(uint8_t path, base::TrafficClass traffic_class, base::ByteView body);
-    // Takes what came on all paths, and answers its challenges: so they are proven.
+    // Reads datagrams on all paths and answers their challenges, so that the paths are proven.
     void answer();
     // The highest number of that class that came on path 0; nothing: none.
     std::optional<uint32_t> highest(base::TrafficClass traffic_class) const {

@@ -1,5 +1,5 @@
-// HostileLink: a control connection in the hands of who has a key: what it sends, how much and how
-// fast is the owner's affair. One thread, no event loop.
+// HostileLink: a control connection for a user with a key; its owner decides what it sends, how
+// much and how fast. One thread, no event loop.
 #pragma once
 
 #include "common/io/system_random.hpp"

@@ -1,5 +1,5 @@
-// hostile_user: a node's user who does the SNAPT's other users harm, as far as it is let, and tells
-// what it offered. And those by whom the harm is measured: logins, and a fleet.
+// hostile_user: a node's user who harms the SNAPT's other users as far as the SNAPT allows, and
+// reports the load it offered. Also the programs that measure the harm: logins, and a fleet.
 #include "tests/support/hostile_user/attacks.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// What the relay must know of a frame: its layer-3 size, the segments a super-packet stands for,
-// the protocol, where the payload begins. A frame here is a virtio_net_hdr (kVnetBytes, native byte
-// order) and an Ethernet frame, as AF_PACKET gives with PACKET_VNET_HDR. Pure; anything may be in
-// it.
+// The properties of a frame that the relay needs: its layer-3 size, the segments of a super-packet,
+// the protocol, the start of the payload. A frame here is a virtio_net_hdr (kVnetBytes, native byte
+// order) and an Ethernet frame, as AF_PACKET gives with PACKET_VNET_HDR. Pure; the bytes are
+// untrusted.
 #pragma once
 
 #include "common/base/bytes.hpp"

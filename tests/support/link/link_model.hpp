@@ -5,8 +5,8 @@
 //   send ─ up? blocked? mtu ─ queue (drop-tail) ─ transmitter (rate or trace) ─ loss ─ duplicate,
 //   corrupt ─ delay, jitter, reorder ─ receive
 //
-// Loss comes after the transmitter, as on the air: what is lost has used capacity. After each call
-// that takes a time, ask next_due() again.
+// Loss comes after the transmitter, as on the air: a lost packet has used capacity. After each call
+// with a time, ask next_due() again.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -19,7 +19,7 @@
 
 namespace continuo::tests {
 
-// What waits and what is under way together; beyond it packets are dropped as LinkDrop::Full.
+// Most packets waiting and under way together; beyond it packets are dropped as LinkDrop::Full.
 inline constexpr size_t kMaxHeldPackets = 131'072;
 inline constexpr size_t kMaxHeldBytes = size_t{256} << 20;
 
@@ -97,7 +97,7 @@ class LinkModel {
     void use_opportunity(base::TimePoint at);
     void seek_trace(base::TimePoint now);
     void launch_head(base::TimePoint at);
-    // What the air does to it.
+    // Faults on the air.
     bool chance(uint32_t ppm) { return ppm != 0 && random_.below(kCertain) < ppm; }
     double fraction();  // in (0, 1]
     bool burst_loses();

@@ -13,7 +13,7 @@
 
 namespace continuo::tests {
 
-// What the carrier of a direction saw besides the model.
+// Counters of a direction's carrier outside the model.
 struct CarrierCounters {
     uint64_t kernel_drops = 0;
     uint64_t send_failures = 0;

@@ -5,7 +5,7 @@
 namespace continuo::base {
 namespace {
 
-// What passes in `span` from now on, in pieces of so many bytes.
+// Bytes that pass in `span` from now on, in pieces of `piece` bytes.
 uint64_t passes(TokenBucket& bucket, TimePoint& now, Duration span, uint64_t piece) {
     uint64_t bytes = 0;
     for (const TimePoint end = now + span; now < end; now += microseconds(100)) {

@@ -123,9 +123,13 @@ TEST(CnaptStatus, SaysWhatBecomesOfManyRoutes) {
         return status_text(json(R"({"state":"up","routes":)" + text + "}"), false);
     };
     EXPECT_TRUE(contains(routes(R"({"left_out":99936,"unseen":0})"),
-                         "routes     99936 of the main table decide nothing here"));
+                         "routes     99936 of the main table are ignored"));
     EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":3})"), "routes     3 default routes"));
     EXPECT_FALSE(contains(routes(R"({"left_out":0,"unseen":0})"), "routes "));
+    EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":0,"unwatched":7})"),
+                         "routes     7 addresses of SNAPTs or name servers are too many"));
+    EXPECT_TRUE(contains(routes(R"({"unwatched":7,"sources_left_out":2})"),
+                         "routes     2 of uplinks are too many: a strict reverse path filter"));
 }
 
 TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
@@ -179,7 +183,7 @@ TEST(CnaptStatus, SurvivesAnswersOfAnotherShape) {
         EXPECT_FALSE(status_text(json(text), false).empty());
         EXPECT_FALSE(paths_text(json(text), false).empty());
         EXPECT_FALSE(snapts_text(json(text), false).empty());
-        EXPECT_FALSE(report::flows_text(json(text), false, false).empty());
+        EXPECT_FALSE(report::flows_text(json(text).items(), false, false).empty());
     }
 }
 
@@ -253,7 +257,7 @@ TEST(CnaptFlows, ShowsEndpointsProcessAndReason) {
 "packets_up":0,"packets_down":0,"inner_bytes_up":0,"inner_bytes_down":0,"wire_bytes_up":0,
 "wire_bytes_down":0,"age_s":0,"refused_reason":"denied by policy"}])")};
     const std::string text = daemon.run({"flows"}).out;
-    EXPECT_EQ(daemon.requests.back(), R"({"command":"flows"})");
+    EXPECT_EQ(daemon.requests.back(), R"({"command":"flows","after":0})");
     for (const char* part :
          {"[2001:db8::2]:22", "wlan0>zrh-1", "4.00 KiB", "00:01:01", "refused: denied by policy"}) {
         EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
@@ -274,6 +278,19 @@ TEST(CnaptUsage, AsksWithKeysTimesAndZone) {
     EXPECT_FALSE(contains(output.out, "USER")) << "a column that was not asked for";
     EXPECT_EQ(daemon.run({"usage", "--by", "colour"}).exit_code, report::kExitUsage);
     EXPECT_EQ(daemon.run({"usage", "--from", "yesterday"}).exit_code, report::kExitUsage);
+}
+
+TEST(CnaptUsage, AsValuesNamesWhatIsNotIncludedBesideThem) {
+    FakeDaemon daemon;
+    daemon.answers = {std::string(
+        R"({"rows":[{"class":"lt-ld","flows":3}],"snapts":[{"snapt":"zrh-1","error":null},)"
+        R"({"snapt":"ber-1","error":"no control link"}]})")};
+    const CommandOutput output = daemon.run({"usage", "--by", "class", "--csv"});
+    EXPECT_EQ(output.exit_code, report::kExitGood);
+    EXPECT_TRUE(output.out.starts_with("class,flows,payload_up,")) << output.out;
+    EXPECT_TRUE(contains(output.out, "\r\nlt-ld,3,,")) << output.out;
+    EXPECT_EQ(output.err, "cnapt: not included: ber-1 (no control link)\n");
+    EXPECT_EQ(daemon.run({"usage", "--csv", "--json"}).exit_code, report::kExitUsage);
 }
 
 TEST(CnaptTimes, AreReadInTheZoneOrInUtc) {

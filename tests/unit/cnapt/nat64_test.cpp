@@ -68,5 +68,25 @@ TEST(Nat64, OfSeveralLengthsTheOneCountsThatFitsBothAddresses) {
     EXPECT_EQ(nat64_prefix(answer), odd) << "a prefix of 32 bits would fit, too";
 }
 
+TEST(Nat64, WhatARouterTellsComesFirstUntilItIsDoubted) {
+    using io::KnownPref64;
+    using io::Pref64Standing;
+    const IpPrefix router = IpPrefix::parse("64:ff9b::/96").value();
+    const IpPrefix server = IpPrefix::parse("2001:db8:64::/96").value();
+    const KnownPref64 told{router, Pref64Standing::Told};
+    const KnownPref64 again{router, Pref64Standing::ToldAgain};
+    const KnownPref64 doubted{router, Pref64Standing::Doubted};
+    EXPECT_EQ(choose_nat64({}, {}, {}), std::nullopt);
+    EXPECT_EQ(choose_nat64({}, server, {}), server);
+    for (const KnownPref64& one : {told, again, doubted}) {
+        EXPECT_EQ(choose_nat64(one, {}, {}), router) << "better than none";
+    }
+    EXPECT_EQ(choose_nat64(told, server, server), router);
+    EXPECT_EQ(choose_nat64(doubted, server, {}), server);
+    EXPECT_EQ(choose_nat64(doubted, server, router), server);
+    EXPECT_EQ(choose_nat64(again, server, server), server) << "what works is kept";
+    EXPECT_EQ(choose_nat64(again, server, {}), router);
+}
+
 }  // namespace
 }  // namespace continuo::cnapt

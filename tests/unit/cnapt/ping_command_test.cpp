@@ -29,7 +29,7 @@ struct PingRun {
     base::Duration took{};
 };
 
-// A daemon that gives these answers in turn, the last one for ever.
+// A daemon that gives these answers in turn, then repeats the last one.
 PingRun ping(std::vector<const char*> arguments,
              const std::vector<base::Result<std::string>>& answers) {
     PingRun run;

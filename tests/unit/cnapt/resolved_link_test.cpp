@@ -76,7 +76,7 @@ class ResolvedKeeperTest : public testing::Test {
     void write(const std::string& name, const std::string& text) const {
         std::ofstream(root_ + "/" + name) << text;
     }
-    // What was told since the last call, a line each.
+    // The commands received since the last call, one per line.
     std::string told() const {
         std::ifstream file(root_ + "/told");
         std::stringstream text;

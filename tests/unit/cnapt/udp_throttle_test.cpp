@@ -134,7 +134,7 @@ TEST(UdpThrottle, AThinFlowGoesBackWhereTcpStandsStillAtTimes) {
               UdpThrottle::kTrialEnds - seconds(4) - UdpThrottle::kTick);
 }
 
-// What was before a call is no part of what UDP delivered of it.
+// Traffic before a call does not count for UDP's delivery of it.
 TEST(UdpThrottle, SilenceBeforeAThinFlowDoesNotMakeTcpLookGood) {
     Download download;
     download.sent_per_s = 0;
@@ -200,7 +200,7 @@ TEST(UdpThrottle, WhatCameLateWasNotLost) {
     }
 }
 
-// What a link loses while it pauses is missed at once, when it goes on.
+// Packets lost in a pause of the link are all missed at once, when it goes on.
 TEST(UdpThrottle, APauseOfAThinFlowIsNoHeavyLoss) {
     Download download;
     download.sent_per_s = 12;
@@ -212,7 +212,8 @@ TEST(UdpThrottle, APauseOfAThinFlowIsNoHeavyLoss) {
     }
 }
 
-// What goes up over TCP counts as delivered: it hides nothing of what comes down, and has to go on.
+// Data sent up over TCP counts as delivered: it hides no loss in the other direction, and must go
+// on.
 TEST(UdpThrottle, TheWayThatIsBadIsJudgedAndTheOtherMayNotSuffer) {
     for (const bool is_slowed_down : {false, true}) {
         Download download;

@@ -156,7 +156,11 @@ class Pref64TableTest : public testing::Test {
     void note(uint32_t interface, std::string_view text, int64_t lifetime_s) {
         table_.note(Pref64Notice{interface, {told(text, lifetime_s)}}, now_);
     }
-    std::optional<IpPrefix> of(uint32_t interface) { return table_.prefix(interface, now_); }
+    std::optional<IpPrefix> of(uint32_t interface) {
+        const auto best = table_.best(interface, now_);
+        return best ? std::optional(best->prefix) : std::nullopt;
+    }
+    Pref64Standing standing(uint32_t interface) { return table_.best(interface, now_)->standing; }
 
     Pref64Table table_;
     base::TimePoint now_{base::seconds(1000)};
@@ -194,6 +198,48 @@ TEST_F(Pref64TableTest, IsForgottenWithItsNetwork) {
     EXPECT_EQ(of(1), prefix("64:ff9b::/96"));
     table_.follow({2});
     EXPECT_EQ(of(1), std::nullopt);
+}
+
+TEST_F(Pref64TableTest, OneThatIsDoubtedGivesWayUntilItIsProven) {
+    note(1, "64:ff9b::/96", 800);
+    note(1, "2001:db8:64::/96", 800);
+    table_.doubt(prefix("64:ff9b::/96"));
+    EXPECT_EQ(table_.best(1, now_),
+              (KnownPref64{prefix("2001:db8:64::/96"), Pref64Standing::Told}));
+    table_.prove(prefix("64:ff9b::/96"));
+    table_.doubt(prefix("2001:db8:64::/96"));
+    EXPECT_EQ(table_.best(1, now_), (KnownPref64{prefix("64:ff9b::/96"), Pref64Standing::Told}));
+}
+
+TEST_F(Pref64TableTest, ToldAgainItComesBeforeDoubtedOnesAlone) {
+    note(1, "64:ff9b::/96", 800);
+    note(1, "2001:db8:64::/96", 800);
+    table_.doubt(prefix("64:ff9b::/96"));
+    note(1, "64:ff9b::/96", 800);
+    EXPECT_EQ(of(1), prefix("2001:db8:64::/96")) << "which has never been doubted";
+    table_.doubt(prefix("2001:db8:64::/96"));
+    EXPECT_EQ(of(1), prefix("64:ff9b::/96"));
+    EXPECT_EQ(standing(1), Pref64Standing::ToldAgain);
+    note(1, "64:ff9b::/96", 0);
+    note(1, "64:ff9b::/96", 800);
+    EXPECT_EQ(standing(1), Pref64Standing::Told) << "withdrawn in between, it is a new one";
+}
+
+TEST_F(Pref64TableTest, OfDoubtedOnesEachHasItsTurn) {
+    note(1, "64:ff9b::/96", 800);
+    note(1, "2001:db8:64::/96", 800);
+    note(2, "64:ff9b::/96", 800);
+    for (const std::string_view one : {"64:ff9b::/96", "2001:db8:64::/96", "64:ff9b::/96"}) {
+        EXPECT_EQ(of(1), prefix(one));
+        table_.doubt(prefix(one));
+    }
+    EXPECT_EQ(standing(1), Pref64Standing::Doubted);
+    EXPECT_EQ(standing(2), Pref64Standing::Doubted);
+    table_.reconsider(prefix("64:ff9b::/96"));
+    EXPECT_EQ(of(1), prefix("64:ff9b::/96"));
+    EXPECT_EQ(standing(1), Pref64Standing::ToldAgain);
+    now_ += base::seconds(800);
+    EXPECT_EQ(of(1), std::nullopt) << "at the end of its lifetime it is over";
 }
 
 TEST_F(Pref64TableTest, WhatIsTooMuchIsLeftOutAndCounted) {

@@ -86,7 +86,7 @@ class LinkRun {
     uint64_t sent = 0;
     uint64_t dropped = 0;  // of what was sent, by the link
     uint64_t ack_bytes = 0;
-    // What acknowledgements have told of.
+    // Bytes that acknowledgements have covered.
     uint64_t told_bytes = 0;
 
   private:
@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Links,
                                          Link{100e6, microseconds(500), 0.001, milliseconds(20)},
                                          Link{1e9, milliseconds(1), 0, milliseconds(5)}));
 
-// What is under way is counted once, whatever comes twice, late or never.
+// Bytes under way are counted once, even for duplicate, late and lost datagrams.
 TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
     RttEstimator rtt;
     Delivery delivery{rtt};

@@ -39,7 +39,7 @@ TEST(Liveness, EnoughBytesOrAPingOwe) {
     EXPECT_EQ(ping.deadline(kPto), now + kPto);
 }
 
-// What is sent on and on must not keep the time-out from passing.
+// Continued sending must not keep the time-out from passing.
 TEST(Liveness, DoubtfulAfterOneTimeoutDeadAfterThreeAndASecond) {
     Liveness liveness;
     TimePoint now{seconds(1)};

@@ -38,7 +38,7 @@ std::vector<uint64_t> ids(std::vector<std::pair<std::string, std::string>> optio
     EXPECT_TRUE(choice) << failure;
     const JsonValue all = flows();
     std::vector<uint64_t> numbers;
-    for (const JsonValue* flow : chosen_flows(all, choice.value_or(FlowChoice{}))) {
+    for (const JsonValue* flow : chosen_flows(all.items(), choice.value_or(FlowChoice{}))) {
         numbers.push_back((*flow)["flow_id"].unsigned_integer().value_or(0));
     }
     return numbers;
@@ -77,27 +77,96 @@ TEST(FlowList, SaysWhichOptionIsWrong) {
 }
 
 TEST(FlowList, CountsTheClosedOnesThatItHides) {
-    EXPECT_NE(flows_text(flows(), false, false).find("(1 closed, shown with --all)\n"),
+    EXPECT_NE(flows_text(flows().items(), false, false).find("(1 closed, shown with --all)\n"),
               std::string::npos);
     FlowChoice all;
     all.with_closed = true;
-    EXPECT_EQ(flows_text(flows(), false, false, kAnyWidth, all).find("shown with"),
+    EXPECT_EQ(flows_text(flows().items(), false, false, kAnyWidth, all).find("shown with"),
               std::string::npos);
 }
 
-// The request to the daemon is always the same; flows in JSON are chosen only when an option says
-// so.
+TEST(FlowList, SaysWhatTheLimitLeavesOut) {
+    std::string failure;
+    const auto two = flow_choice(command({{"--limit", "2"}}), failure);
+    ASSERT_TRUE(two) << failure;
+    const JsonValue all = flows();
+    const std::string text = flows_text(all.items(), false, false, kAnyWidth, *two);
+    EXPECT_NE(text.find("curl"), std::string::npos) << text;
+    EXPECT_EQ(text.find("ssh"), std::string::npos) << text;
+    EXPECT_NE(text.find("(the first 2 of 3, see --limit)\n"), std::string::npos) << text;
+    for (const char* wrong : {"0", "-1", "many", ""}) {
+        EXPECT_FALSE(flow_choice(command({{"--limit", wrong}}), failure)) << wrong;
+    }
+}
+
+// A daemon that hands out kFlows in pages of one flow.
+struct PagedDaemon {
+    std::vector<std::string> asked;
+    std::string next = "after";  // as the daemon says it; or another number
+
+    DaemonAccess access() {
+        DaemonAccess made;
+        made.program = "snapt";
+        made.request = [this](std::string_view line, base::Duration) {
+            asked.emplace_back(line);
+            const auto request = JsonValue::parse(line);
+            const uint64_t after = (*request)["after"].unsigned_integer().value_or(99);
+            const JsonValue all = flows();
+            const std::string said = next != "after"                  ? next
+                                     : after + 1 < all.items().size() ? std::to_string(after + 1)
+                                                                      : "null";
+            return base::Result<std::string>(R"({"flows":[)" + json_text(all.items()[after]) +
+                                             R"(],"next":)" + said + "}");
+        };
+        return made;
+    }
+};
+
+TEST(FlowList, IsAskedForPageByPage) {
+    PagedDaemon daemon;
+    const auto run = [&](std::vector<std::pair<std::string, std::string>> options) {
+        return flows_command(daemon.access(), command(std::move(options)), true, false, kAnyWidth);
+    };
+    const auto all = JsonValue::parse(run({{"--json", ""}}).out);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(all->items().size(), 4U) << "closed ones, too";
+    EXPECT_EQ(daemon.asked, (std::vector<std::string>{R"({"command":"flows","after":0})",
+                                                      R"({"command":"flows","after":1})",
+                                                      R"({"command":"flows","after":2})",
+                                                      R"({"command":"flows","after":3})"}));
+    const CommandOutput cut = run({{"--json", ""}, {"--limit", "1"}});
+    const auto one = JsonValue::parse(cut.out);
+    ASSERT_TRUE(one);
+    ASSERT_EQ(one->items().size(), 1U);
+    EXPECT_EQ(one->items()[0].text("process"), "curl");
+    EXPECT_EQ(cut.err, "(the first 1 of 3, see --limit)\n");
+    EXPECT_EQ(run({{"--json", ""}, {"--user", "nobody"}}).out, "[]\n");
+}
+
+TEST(FlowList, IsNotAskedForForEver) {
+    PagedDaemon daemon;
+    daemon.next = "0";
+    const CommandOutput output =
+        flows_command(daemon.access(), command({}), true, false, kAnyWidth);
+    EXPECT_EQ(output.exit_code, kExitError);
+    EXPECT_EQ(daemon.asked.size(), 1U);
+}
+
+// A daemon of an earlier version has them in one answer. Flows in JSON are chosen only when an
+// option says so.
 TEST(FlowList, ChoosesFromJsonOnRequest) {
     DaemonAccess access;
     access.program = "cnapt";
     access.request = [](std::string_view line, base::Duration) {
-        EXPECT_EQ(line, R"({"command":"flows"})");
+        EXPECT_EQ(line, R"({"command":"flows","after":0})");
         return base::Result<std::string>(std::string(kFlows));
     };
     const auto run = [&](std::vector<std::pair<std::string, std::string>> options) {
         return flows_command(access, command(std::move(options)), false, false, kAnyWidth);
     };
-    EXPECT_EQ(run({{"--json", ""}}).out, std::string(kFlows) + "\n");
+    const auto all = JsonValue::parse(run({{"--json", ""}}).out);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(json_text(*all), json_text(flows()));
     const auto chosen = JsonValue::parse(run({{"--json", ""}, {"--class", "ht-hd"}}).out);
     ASSERT_TRUE(chosen);
     ASSERT_EQ(chosen->items().size(), 1U);

@@ -86,6 +86,12 @@ TEST(SafeOutput, KeepsLinesAndOurColoursAndWritesOutTheRest) {
     EXPECT_EQ(safe_output(""), "");
 }
 
+// A carriage return alone would let a terminal write over what stands before it.
+TEST(SafeOutput, KeepsTheLineEndsOfCsvAndNoOtherCarriageReturn) {
+    EXPECT_EQ(safe_output("a,b\r\n1,2\r\n"), "a,b\r\n1,2\r\n");
+    EXPECT_EQ(safe_output("ab\rc\r\r\n\r"), "ab\\u000dc\\u000d\r\n\\u000d");
+}
+
 TEST(Table, LetsNoC1AndNoDirectionThrough) {
     Table table({{"A"}, {"B"}});
     table.add_row({"x\xC2\x9By", "a\xE2\x80\xAE\x9Bz"});

@@ -142,7 +142,7 @@ TEST(CompressionGovernor, AStreamThatIsFastAtOnceIsGivenUpAtOnce) {
     EXPECT_FALSE(stream.run(load, 500 * kMega, {}, milliseconds(1)));
 }
 
-// What comes is `speed` times as much while it is compressed; a quarter of a core is 12.5 MB/s.
+// Arrivals are `speed` times as fast while compressed; a quarter of a core is 12.5 MB/s.
 TEST(CompressionGovernor, OnAFullPathItGoesOnOnlyIfMoreComesThanBefore) {
     struct Row {
         double raw;

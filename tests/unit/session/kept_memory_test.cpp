@@ -1,4 +1,4 @@
-// What all sessions of a process keep and hold together stays within one budget.
+// Memory that all sessions of a process use for kept and held packets stays within one budget.
 #include "common/session/resequencer.hpp"
 #include "common/session/sent_ring.hpp"
 

@@ -8,7 +8,8 @@ namespace {
 
 using base::Duration;
 
-// Asked three times, so far apart; the answer to number `answered` comes 20 ms after the last.
+// Asks three times, `apart` from each other. The answer to number `answered` arrives 20 ms after
+// the last.
 Duration round_trip_of(size_t answered, base::Duration apart) {
     Snapt snapt;
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
@@ -49,7 +50,7 @@ TEST(PathChallenge, AnswersAreCountedWithTheirRoundTrip) {
     EXPECT_EQ(node.paths.path(0).answers, 2U) << "a repetition answers nothing";
 }
 
-// What has changed below asks it again at once, each time (ask_again).
+// A change below the path asks it again at once, each time (ask_again).
 TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionToo) {
     Node node;
     node.paths.add(0, kSnapt, 1500, node.now);
@@ -154,7 +155,7 @@ TEST(PathChallenge, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
     node.paths.activate(0, node.now);
     answer_after(node, 0, milliseconds(20));
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
-    // What waits for 0 longer than 1 is slower takes 1.
+    // If the wait for path 0 exceeds the extra delay of path 1, path 1 is taken.
     tests::Acknowledged{node.paths, 1, space(0, TrafficClass::HtHd)}.send(0, 1, 60'000, node.now);
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
 }

@@ -14,7 +14,7 @@ class UnheardTest : public ::testing::Test {
         flow.counters = &slot;
         other.counters = &other_slot;
     }
-    // One packet of a flow leaves. False: it shall not.
+    // Sends one packet of a flow. Returns false if it must not be sent.
     bool send(flow::Flow& of) {
         if (!unheard.may_send(now)) {
             return false;

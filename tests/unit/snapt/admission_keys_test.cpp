@@ -1,4 +1,4 @@
-// What becomes of sessions when keys and users change.
+// Sessions when keys and users change.
 #include "tests/unit/snapt/admission_fixture.hpp"
 
 namespace continuo::snapt {

@@ -19,8 +19,8 @@ TEST_F(AdmissionTest, AUserThatTheOperatorDisconnectsHearsWhyAndMayComeBack) {
     log_in("alice");
     hello(60, "bob");
     ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
-    EXPECT_EQ(admission->disconnect_user("carol"), 0U);
-    EXPECT_EQ(admission->disconnect_user("alice"), 1U);
+    EXPECT_EQ(admission->disconnect_user("carol").sessions, 0U);
+    EXPECT_EQ(admission->disconnect_user("alice").sessions, 1U);
     EXPECT_EQ(let_in(), Names{"bob"});
     EXPECT_TRUE(was_logged("session_end", "reason=ended_by_operator"));
     EXPECT_FALSE(was_logged("session_end", "reason=not_allowed"));
@@ -36,9 +36,9 @@ TEST_F(AdmissionTest, ASessionIsDisconnectedByItsIdAlone) {
     hello_of_alice(2, "phone", 2);
     ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
     const std::string phone = "02" + std::string(30, '0');
-    EXPECT_EQ(admission->disconnect_session(phone), 1U);
+    EXPECT_EQ(admission->disconnect_session(phone).sessions, 1U);
     EXPECT_EQ(sessions(), std::set<std::string>{"laptop.1"});
-    EXPECT_EQ(admission->disconnect_session(phone), 0U);
+    EXPECT_EQ(admission->disconnect_session(phone).sessions, 0U);
 }
 
 TEST_F(AdmissionTest, TheHelloOfAUserThatIsDisabledTakesNothing) {

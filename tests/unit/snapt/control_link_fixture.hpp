@@ -43,7 +43,7 @@ class Credentials final : public control::CredentialSource {
         is_held_ = is_held;
         changed_.notify_all();
     }
-    // False: nobody has asked for so long.
+    // Returns false if nobody asked within `patience`.
     bool wait_for_question(base::Duration patience) {
         std::unique_lock lock(mutex_);
         return changed_.wait_for(lock, patience, [this] { return waiting_ > 0; });

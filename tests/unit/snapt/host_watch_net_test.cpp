@@ -200,8 +200,10 @@ TEST_F(HostWatchTest, TheRoutingRulesArePutBackEachByItself) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(network_->watch(false), "");
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("routing rule 934 of IPv4 was changed by somebody"), std::string::npos);
-    EXPECT_NE(said.find("routing rule 934 of IPv6 was changed by somebody"), std::string::npos);
+    EXPECT_NE(said.find("routing rule 934 of IPv4 was changed by another program"),
+              std::string::npos);
+    EXPECT_NE(said.find("routing rule 934 of IPv6 was changed by another program"),
+              std::string::npos);
     auto routes = io::RouteClient::open().value();
     for (const io::RuleEntry& rule : guard_rules("snapt0")) {
         const auto rules = routes.rules(rule.version).value();

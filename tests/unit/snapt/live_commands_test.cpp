@@ -37,6 +37,8 @@ TEST_F(LiveCommands, DisconnectAsksTheDaemonAndSaysHowManySessionsEnded) {
     EXPECT_EQ(run({"disconnect", "alice", "--json"}).out, reply_ + "\n");
     reply_ = R"({"who":"alice","sessions_ended":2})";
     EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 2 sessions\n");
+    reply_ = R"({"who":"alice","sessions_ended":0,"logins_ended":1})";
+    EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 0 sessions and 1 login\n");
     reply_ = report::error_json("nobody");
     const CommandOutput failed = run({"disconnect", "carol"});
     EXPECT_EQ(failed.exit_code, report::kExitError);
@@ -61,6 +63,10 @@ TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {
     for (const char* limit : {"0", "1001", "many", "-1"}) {
         EXPECT_EQ(run({"top", "--limit", limit}).exit_code, report::kExitUsage) << limit;
     }
+    for (const char* by : {"node", "", "user,", "class,app"}) {
+        EXPECT_EQ(run({"top", "--by", by}).exit_code, report::kExitUsage) << by;
+    }
+    EXPECT_EQ(requests_.size(), 2U) << "what is wrong is asked of nobody";
     reply_ = R"({"rows":[],"others":{"rows":0}})";
     EXPECT_EQ(run({"top"}).out, "no sessions\n");
 }

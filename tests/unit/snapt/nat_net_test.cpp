@@ -76,7 +76,7 @@ TEST_P(RelayTest, BindingsOutliveANewRuleset) {
 
 TEST_P(RelayTest, PortsThatAreLeftOutAreNotHandedOutAndOthersStay) {
     options_.source_ports = {{9348, 65535}, {1024, 9346}};
-    // Of the host, and looked at later than the relay's.
+    // A rule of the host, evaluated after the relay's.
     ASSERT_TRUE(relay_->shell("nft 'add table inet host; add chain inet host post { type nat hook "
                               "postrouting priority srcnat; }; add rule inet host post oifname "
                               "wan0 masquerade'"));
@@ -270,7 +270,7 @@ TEST_P(RelayTest, ForeignSourcesAreDropped) {
 
 TEST_P(RelayTest, NothingUnaskedReachesALease) {
     start();
-    // The Internet side knows a way to the leases, and tries.
+    // The Internet side has a route to the leases, and tries to use it.
     ASSERT_TRUE(internet_->shell("ip route add 100.64.0.0/16 via 203.0.113.2 && "
                                  "ip -6 route add fd93:47::/64 via 2001:db8:1::2"));
     const UniqueFd far = correspondent(side().far, 53);

@@ -102,6 +102,9 @@ TEST_F(RecordCommands, ExportHasAllOfEachRecord) {
     EXPECT_EQ(first->text("flow_id"), "4611686018427387904") << "no reader rounds it";
     EXPECT_TRUE(first->has("delay_us"));
     EXPECT_FALSE((*first)["delay_us"].integer()) << "not known";
+    for (const char* name : {"sharer_id", "lost_pkts", "delay_src"}) {
+        EXPECT_TRUE(first->has(name) && (*first)[name].is_null()) << name;
+    }
 }
 
 TEST_F(RecordCommands, RecordsAreChosenByUserAndTime) {

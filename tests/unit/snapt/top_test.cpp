@@ -16,7 +16,7 @@ class TopTest : public RelayTest {
         grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
         return *relay.find(relay.reserve(grant)->wire_id);
     }
-    // What came up in the last seconds.
+    // Traffic up in the last seconds.
     void carried(NodeSession& node, base::TrafficClass traffic_class, uint64_t bytes) {
         const size_t index = base::index_of(traffic_class);
         node.class_rates[index].look(node.up_class_bytes[index], 0, loop.now() - base::seconds(2));

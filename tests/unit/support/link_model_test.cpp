@@ -227,7 +227,7 @@ TEST(LinkModel, ATraceMayBeginInItsMiddle) {
     EXPECT_EQ(driver.arrivals[0].at - driver.began, milliseconds(100));
 }
 
-// Sends without an end through `trace` for `span`: the bytes delivered in each second.
+// Sends continuously through `trace` for `span`; returns the bytes delivered in each second.
 std::vector<uint64_t>
 deliver_through(const std::shared_ptr<const CapacityTrace>& trace, seconds span, uint32_t bytes) {
     LinkDriver driver({.queue_packets = 200});

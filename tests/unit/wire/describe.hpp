@@ -11,7 +11,7 @@ namespace continuo::wire::test {
 // One line, as behind `item: `.
 std::string describe(const BodyItem& item);
 void serialize(const BodyItem& item, base::ByteWriter& writer);
-// What the item says of its own size; of a section its head and content.
+// The size that the item encodes; for a section its head and content.
 size_t size_of(const BodyItem& item);
 
 }  // namespace continuo::wire::test

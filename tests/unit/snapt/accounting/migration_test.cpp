@@ -1,6 +1,7 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/schema.hpp"
@@ -297,6 +298,55 @@ TEST_F(MigrationTest, ADatabaseOfTheNinthVersionGoesOn) {
     for (const LedgerCheck& check : checks) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
+}
+
+// Flow 3 with an image of version 10, flow 4 with a longer one, as later programs of that version
+// wrote it; nothing of either is sealed.
+TEST_F(MigrationTest, ADatabaseOfTheTenthVersionGoesOnWithEitherSlotImage) {
+    write_database(
+        "10", "UPDATE open_flow SET sealed=CAST(substr(ckpt,1,56)||zeroblob(152) AS BLOB),"
+              " ckpt=CAST(substr(ckpt,1,184)||zeroblob(24) AS BLOB) WHERE flow_id=3;"
+              "UPDATE open_flow SET sealed=CAST(substr(ckpt,1,56)||zeroblob(160) AS BLOB),"
+              " ckpt=CAST(substr(ckpt,1,136)||x'E803000000000000'||x'0200000000000000'||"
+              "substr(ckpt,153,32)||zeroblob(24)||x'9001000000000000' AS BLOB) WHERE flow_id=4;");
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon);
+    ASSERT_TRUE(ledger) << ledger.error().where;
+    EXPECT_EQ((*ledger)->status().recovered_records, 2U);
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    const auto records = read_records(database, 1).value();
+    ASSERT_EQ(records.size(), 6U);
+    const auto of_flow = [&records](int64_t flow_id) {
+        return records[4].flow_id == flow_id ? records[4] : records[5];
+    };
+    EXPECT_EQ(of_flow(3).pay_down, 200'116);
+    EXPECT_FALSE(of_flow(3).jitter_us) << "nobody had measured it";
+    EXPECT_EQ(of_flow(4).pay_down, 20'007);
+    EXPECT_EQ(of_flow(4).delay_us, 500);
+    EXPECT_EQ(of_flow(4).jitter_us, 200);
+}
+
+TEST_F(MigrationTest, ADamagedDatabaseIsNotRenewedBeforeItIsSetAside) {
+    write_database("9",
+                   "INSERT INTO event SELECT NULL,0,'start',hex(zeroblob(20000)) FROM usage_record;"
+                   "PRAGMA wal_checkpoint(TRUNCATE)");
+    {
+        // The last page: a leaf of `event`.
+        std::fstream file(path(kLedgerFileName), std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(-4096, std::ios::end);
+        file << std::string(4096, '\xFF');
+    }
+    const auto aside = set_damaged_ledger_aside(folder_, kNoon);
+    ASSERT_TRUE(aside) << aside.error().where;
+    ASSERT_TRUE(*aside);
+    std::ifstream file(**aside, std::ios::binary);
+    file.seekg(60);  // PRAGMA user_version, big endian
+    std::string version(4, '\0');
+    file.read(version.data(), 4);
+    EXPECT_EQ(version, std::string("\0\0\0\x09", 4));
 }
 
 // Columns, indexes and triggers, whatever their order.

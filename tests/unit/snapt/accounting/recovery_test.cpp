@@ -1,6 +1,7 @@
 #include "common/base/random.hpp"
 #include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
+#include "tests/bench/ledger/faulty_vfs.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <csignal>
@@ -248,6 +249,76 @@ TEST_F(RecoveryTest, ADamagedDatabaseGivesWayToANewOne) {
 TEST_F(RecoveryTest, WithoutADatabaseNoneIsDamaged) {
     EXPECT_FALSE(*set_damaged_ledger_aside(folder_, kNoon));
     EXPECT_FALSE(std::filesystem::exists(path(kLedgerFileName)));
+}
+
+// What the former database had recorded has keys of those epochs.
+TEST_F(RecoveryTest, AnEpochBeginsBeyondThatOfTheLiveFile) {
+    for (const bool is_empty : {false, true}) {
+        int64_t last = 0;
+        for (int i = 0; i < 3; ++i) {
+            last = open(kNoon)->status().epoch;
+        }
+        for (const char* part : {"", "-wal", "-shm"}) {
+            std::filesystem::remove(path(std::string(kLedgerFileName) + part));
+        }
+        if (is_empty) {
+            write_file(kLedgerFileName, "");
+            std::filesystem::resize_file(path(kLiveFileName), kLiveHeaderBytes);
+        }
+        EXPECT_FALSE(*set_damaged_ledger_aside(folder_, kNoon)) << "it is new";
+        EXPECT_EQ(open(kNoon)->status().epoch, last + 1) << is_empty;
+    }
+}
+
+TEST_F(RecoveryTest, ADatabaseOfANewerVersionIsNotDamaged) {
+    ASSERT_NE(open(kNoon), nullptr);
+    {
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        ASSERT_TRUE(database.execute("PRAGMA user_version=1000"));
+    }
+    const auto aside = set_damaged_ledger_aside(folder_, kNoon + 5 * kSecond);
+    ASSERT_FALSE(aside);
+    EXPECT_EQ(aside.error().code, base::Errc::Unsupported);
+    EXPECT_TRUE(std::filesystem::exists(path(kLedgerFileName)));
+}
+
+TEST_F(RecoveryTest, ADatabaseWithoutAVersionIsDamaged) {
+    ASSERT_NE(open(kNoon), nullptr);
+    {
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        ASSERT_TRUE(database.execute("PRAGMA user_version=0"));
+    }
+    EXPECT_EQ(Ledger::open(options(), kNoon).error().code, base::Errc::Malformed);
+    EXPECT_TRUE(*set_damaged_ledger_aside(folder_, kNoon + 5 * kSecond));
+    EXPECT_NE(open(kNoon), nullptr);
+}
+
+// Else epochs might come twice.
+TEST_F(RecoveryTest, ALiveFileThatCannotBeReadIsNotTakenForNone) {
+    ASSERT_NE(open(kNoon), nullptr);
+    std::filesystem::remove(path(kLiveFileName));
+    std::filesystem::create_symlink("/proc/self/mem", path(kLiveFileName));  // EIO
+    EXPECT_EQ(Ledger::open(options(), kNoon).error().code, base::Errc::System);
+    std::filesystem::remove(path(kLiveFileName));
+    EXPECT_NE(open(kNoon), nullptr);
+}
+
+// SQLite says of a page that it could not read that the database is damaged.
+TEST_F(RecoveryTest, ADiskThatCannotBeReadIsNoDamage) {
+    ASSERT_NE(open(kNoon), nullptr);
+    bench::faulty_vfs::install();
+    const auto pages = std::filesystem::file_size(path(kLedgerFileName)) / 4096;
+    size_t refused = 0;
+    for (uint64_t first = 0; first < pages; ++first) {
+        bench::faulty_vfs::fail_reads(path(kLedgerFileName), first * 4096);
+        const auto aside = set_damaged_ledger_aside(folder_, kNoon + 5 * kSecond);
+        bench::faulty_vfs::fail_reads("", 0);
+        ASSERT_FALSE(aside && *aside) << "page " << first << " of " << pages;
+        refused += aside ? 0U : 1U;
+    }
+    EXPECT_GT(refused, 3U);
+    bench::faulty_vfs::remove();
+    EXPECT_NE(open(kNoon), nullptr);
 }
 
 TEST_F(StateFolder, UnusableDatabaseIsAClearErrorAndNeverACrash) {

@@ -232,7 +232,7 @@ TEST_F(UsageTest, UnknownZoneAndRepeatedKeyAreErrors) {
     EXPECT_FALSE(query_usage(database_, by({UsageKey::Day, UsageKey::Day})));
 }
 
-// Of a table that many others have filled.
+// The table holds records of many other users.
 TEST_F(UsageTest, AQuestionAboutAUserReadsThatUsersRecordsOnly) {
     UsageQuery query = by({UsageKey::Day, UsageKey::Class});
     query.user = "alice";
@@ -301,6 +301,37 @@ TEST_F(UsageTest, OldRecordsGoInSmallBatchesAndYoungerOnesStay) {
     young.from_us = before - 1;
     EXPECT_EQ(rows(young)[0].inner_up, 5000);
     EXPECT_EQ(rows({})[0].inner_up, 5000);
+}
+
+TEST_F(UsageTest, SessionsAndEventsGoAfterTheRecordsOfTheirTime) {
+    flow::UsageRecord record = make(kNoon + 10 * kSecond);
+    record.t_start = kNoon + 8 * kSecond;
+    put(record);
+    for (int64_t i = 0; i < 20; ++i) {
+        const std::string at_us = std::to_string(kNoon + i * kSecond);
+        std::string sql = "INSERT INTO session_record(epoch,no,session_id,user_id,cnapt_id,"
+                          "sharer_id,t_open,t_close,tun_up,tun_down) VALUES(1,";
+        sql += std::to_string(i) + ",x'00','alice','laptop','',0," + at_us + ",1,1);";
+        sql += "INSERT INTO event(at,kind,detail) VALUES(" + at_us + ",'start','')";
+        ASSERT_TRUE(database_.execute(sql.c_str()));
+    }
+    const auto expect_left = [this](int64_t rows) {
+        for (const char* sql : {"SELECT count(*),min(t_close) FROM session_record",
+                                "SELECT count(*),min(at) FROM event"}) {
+            auto count = database_.prepare(sql).value();
+            EXPECT_TRUE(*count.step());
+            EXPECT_EQ(count.integer(0), rows) << sql;
+            EXPECT_EQ(count.integer(1), kNoon + (20 - rows) * kSecond) << sql;
+        }
+    };
+    const int64_t before_us = kNoon + 15 * kSecond;
+    EXPECT_TRUE(*prune_history(database_, before_us, 6));
+    expect_left(14);
+    EXPECT_FALSE(*prune_history(database_, before_us, 6));
+    expect_left(12);  // of the time of the record
+    EXPECT_EQ(*prune_records(database_, before_us, 8), 1U);
+    EXPECT_FALSE(*prune_history(database_, before_us, 8));
+    expect_left(5);
 }
 
 TEST_F(UsageTest, UserIsAValueAndNeverSql) {

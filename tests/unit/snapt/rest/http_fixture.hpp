@@ -60,7 +60,7 @@ class HttpTest : public testing::Test {
         client.fd = io::unix_connect(folder_ + "/rest.sock").value();
         return client;
     }
-    // What comes until the server closes.
+    // Everything received until the server closes.
     std::string all_of(Client& client) {
         EXPECT_TRUE(loop_.run_until(
             [&client] {

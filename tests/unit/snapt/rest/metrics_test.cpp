@@ -29,8 +29,8 @@ std::string text_of(const std::string& status) {
     return metrics_text(JsonValue::parse(status).value(), http, 1012);
 }
 
-// What `promtool check metrics` looks for: the grammar, HELP and TYPE before the values, each
-// family and series once, counters named _total.
+// The checks of `promtool check metrics`: the grammar, HELP and TYPE before the values, each family
+// and series once, counters named _total.
 void check(const std::string& text) {
     static const std::regex series(
         R"re(^([a-z_]+)(\{([a-z_]+="([^"\\\n]|\\["\\n])*")(,[a-z_]+="([^"\\\n]|\\["\\n])*")*\})? (-?[0-9.]+)$)re");

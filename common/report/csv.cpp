@@ -1,0 +1,75 @@
+#include "common/report/csv.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::report {
+namespace {
+
+// Each with what belongs to it, in the order of the JSON.
+constexpr std::array<std::string_view, 8> kUsageKeys = {"user",  "account", "removed", "class",
+                                                        "snapt", "day",     "month",   "app"};
+constexpr std::array<std::string_view, 16> kUsageFigures = {
+    "flows",         "payload_up",  "payload_down", "inner_up", "inner_down", "pre",
+    "post",          "undelivered", "tun_up",       "tun_down", "as_sent",    "saved",
+    "saved_percent", "gross_ud",    "discount_ud",  "net_ud"};
+
+std::string field_of(const JsonValue& value) {
+    if (value.is_null()) {
+        return {};
+    }
+    const auto text = value.string();
+    return text ? std::string(*text) : json_text(value);
+}
+
+}  // namespace
+
+std::string csv_field(std::string_view text) {
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+        return std::string(text);
+    }
+    std::string field = "\"";
+    for (const char c : text) {
+        field += c;
+        if (c == '"') {
+            field += c;
+        }
+    }
+    field += '"';
+    return field;
+}
+
+std::string csv_line(const std::vector<std::string>& fields) {
+    std::string line;
+    bool is_first = true;
+    for (const std::string& field : fields) {
+        line += is_first ? "" : ",";
+        line += csv_field(field);
+        is_first = false;
+    }
+    line += "\r\n";
+    return line;
+}
+
+std::string usage_csv(const JsonValue& usage, const std::vector<std::string>& by) {
+    std::vector<std::string> names;
+    for (const std::string_view name : kUsageKeys) {
+        const bool is_of_user = name == "account" || name == "removed";
+        if (std::find(by.begin(), by.end(), is_of_user ? "user" : name) != by.end()) {
+            names.emplace_back(name);
+        }
+    }
+    names.insert(names.end(), kUsageFigures.begin(), kUsageFigures.end());
+    std::string text = csv_line(names);
+    for (const JsonValue& row : usage["rows"].items()) {
+        std::vector<std::string> fields;
+        fields.reserve(names.size());
+        for (const std::string& name : names) {
+            fields.push_back(field_of(row[name]));
+        }
+        text += csv_line(fields);
+    }
+    return text;
+}
+
+}  // namespace continuo::report

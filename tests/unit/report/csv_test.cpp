@@ -1,0 +1,38 @@
+#include "common/report/csv.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::report {
+namespace {
+
+TEST(Csv, QuotesWhatWouldBeReadAsAnotherField) {
+    EXPECT_EQ(csv_line({"a", "", "b c"}), "a,,b c\r\n");
+    EXPECT_EQ(csv_line({"", "a"}), ",a\r\n");
+    EXPECT_EQ(csv_line({"a,b", "say \"x\"", "1\n2"}), "\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n");
+}
+
+TEST(UsageCsv, HasTheKeysAskedForAndTheNamesOfTheJson) {
+    const auto usage = JsonValue::parse(
+        R"({"rows":[{"user":"bob","account":3,"removed":"2026-11-27","class":"lt-ld","flows":2,)"
+        R"("payload_up":10,"payload_down":20,"inner_up":12,"inner_down":22,"pre":34,"post":40,)"
+        R"("undelivered":0,"tun_up":1,"tun_down":2,"as_sent":43,"saved":-6,)"
+        R"("saved_percent":-17.65,"gross_ud":null,"discount_ud":5,"net_ud":9007199254740993}]})");
+    ASSERT_TRUE(usage);
+    EXPECT_EQ(usage_csv(*usage, {"class", "user"}),
+              "user,account,removed,class,flows,payload_up,payload_down,inner_up,inner_down,pre,"
+              "post,undelivered,tun_up,tun_down,as_sent,saved,saved_percent,gross_ud,discount_ud,"
+              "net_ud\r\n"
+              "bob,3,2026-11-27,lt-ld,2,10,20,12,22,34,40,0,1,2,43,-6,-17.65,,5,"
+              "9007199254740993\r\n");
+}
+
+TEST(UsageCsv, HasItsHeadWithoutRows) {
+    const auto usage = JsonValue::parse(R"({"rows":[]})");
+    ASSERT_TRUE(usage);
+    const std::string text = usage_csv(*usage, {"day"});
+    EXPECT_TRUE(text.starts_with("day,flows,payload_up,")) << text;
+    EXPECT_EQ(text.find("\r\n"), text.size() - 2);
+}
+
+}  // namespace
+}  // namespace continuo::report
