@@ -179,6 +179,26 @@ void check_answers(NodeDoctor& doctor) {
     }
 }
 
+// Says where a class has left its own way: it is mended.
+void check_class_ways(NodeDoctor& doctor) {
+    for (const JsonValue& path : doctor.paths.items()) {
+        for (const JsonValue& one : path["ways"].items()) {
+            const std::string name = report::cell(one["class"]);
+            const std::string where =
+                " on " + report::cell(path["interface"]) + ">" + report::cell(path["snapt"]);
+            if (one.text("way") == "detour") {
+                doctor.findings.ok("classes", name + " goes by the socket of lt-ld" + where +
+                                                  ": what leaves by its own does not get through");
+            } else {
+                doctor.findings.ok("classes", name + " goes without its DSCP" + where +
+                                                  ", where it does not get through; dscp = 0 in "
+                                                  "[class." +
+                                                  name + "] spares the attempts");
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void check_tunnels(NodeDoctor& doctor) {
@@ -196,6 +216,7 @@ void check_tunnels(NodeDoctor& doctor) {
             check_tunnel(doctor, snapt.text("snapt"));
         }
     }
+    check_class_ways(doctor);
 }
 
 void check_dns(NodeDoctor& doctor) {

@@ -40,8 +40,9 @@ struct TransmitItem {
     Session* session = nullptr;
     uint8_t path = 0;
     base::TrafficClass traffic_class =
-        base::TrafficClass::LtLd;  // class of the tuple: selects socket and address
-    base::TrafficClass marked_class = base::TrafficClass::LtLd;  // class of the content: outer DSCP
+        base::TrafficClass::LtLd;  // of the tuple: which socket, which address
+    base::TrafficClass marked_class = base::TrafficClass::LtLd;  // of the content: outer DSCP
+    bool is_unmarked = false;                                    // 0 in place of that
     base::Endpoint to;
     base::Endpoint from;  // address that the peer knows; unspecified: the socket's own
     uint32_t offset = 0;

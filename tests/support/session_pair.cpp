@@ -276,6 +276,9 @@ void SessionPair::put_on_link(const SessionEnd& end,
     if (is_swallowed && is_swallowed(is_up, is_up ? address_of(item.path) : item.to)) {
         return;
     }
+    if (is_item_swallowed && is_item_swallowed(is_up, item)) {
+        return;
+    }
     std::vector<uint8_t> carried{static_cast<uint8_t>(address.size())};
     carried.insert(carried.end(), address.begin(), address.end());
     LinkPacket packet = LinkPacket::of_datagram({datagram.begin(), datagram.end()});

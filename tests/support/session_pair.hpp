@@ -135,6 +135,8 @@ class SessionPair {
     std::map<uint8_t, base::Endpoint> path_addresses;
     // Drops a datagram between this address of the node and SNAPT; may be empty.
     std::function<bool(bool is_up, const base::Endpoint& node_side)> is_swallowed;
+    // The same by how it leaves: class of the tuple and of the mark.
+    std::function<bool(bool is_up, const session::TransmitItem& item)> is_item_swallowed;
     struct PathLinks {
         LinkModel up;
         LinkModel down;

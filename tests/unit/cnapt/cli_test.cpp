@@ -148,6 +148,19 @@ TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
     EXPECT_TRUE(contains(text, "\nup1>zrh-1: timed out: no answer (1970")) << text;
 }
 
+TEST(CnaptPaths, AClassThatDoesNotGoItsOwnWayIsNamed) {
+    const auto paths = [](const std::string& ways) {
+        return paths_text(
+            json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"usable","ways":)" + ways + "}]"),
+            false);
+    };
+    EXPECT_TRUE(contains(paths(R"([{"class":"ht-ld","way":"unmarked"}])"),
+                         "wlan0>zrh-1: ht-ld goes without its DSCP"));
+    EXPECT_TRUE(contains(paths(R"([{"class":"ht-hd","way":"detour"}])"),
+                         "wlan0>zrh-1: ht-hd goes by the socket of lt-ld"));
+    EXPECT_FALSE(contains(paths("[]"), "goes"));
+}
+
 TEST(CnaptPaths, OneBehindAPortalSaysSo) {
     const std::string text = paths_text(
         json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"dead","captive":true}])"), false);

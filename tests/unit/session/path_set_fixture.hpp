@@ -14,6 +14,7 @@ using base::TrafficClass;
 
 inline const Endpoint kSnapt = *Endpoint::parse("203.0.113.9:9347");
 inline const Endpoint kHome = *Endpoint::parse("192.0.2.2:40000");
+inline const Endpoint kHomeOfClass{kHome.address, 40001};  // another socket of the node
 inline const Endpoint kAway = *Endpoint::parse("198.51.100.7:41000");
 inline const Endpoint kLocal = kSnapt;
 

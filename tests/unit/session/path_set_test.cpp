@@ -34,7 +34,8 @@ TEST(PathSet, APathIndexThatIsUsedAgainKeepsNoTupleOfItsFormerSockets) {
     Snapt snapt;
     snapt.prove(0, kHome);
     snapt.paths.on_announce(0, announce(0, 1), snapt.now);
-    snapt.paths.on_authenticated(space(0, TrafficClass::HtLd), kHome, kLocal, 200, true, snapt.now);
+    snapt.paths.on_authenticated(space(0, TrafficClass::HtLd), kHomeOfClass, kLocal, 200, true,
+                                 snapt.now);
     const auto probe = snapt.paths.next_probe(snapt.now);
     ASSERT_TRUE(probe && probe->challenge);
     snapt.paths.on_response(space(0, TrafficClass::HtLd), {probe->challenge->token}, snapt.now);
@@ -91,10 +92,29 @@ TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
         << "its mapping may have expired";
 }
 
+// As path::ClassWay::Detour has it; nobody needs to be told that an address has changed.
+TEST(PathSet, AClassThatGoesByTheSocketOfLtLdHasNotMoved) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    const auto receive = [&](const Endpoint& from) {
+        snapt.paths.on_authenticated(space(0, TrafficClass::HtHd), from, kLocal, 200, true,
+                                     snapt.now);
+        return snapt.paths.next_probe(snapt.now);
+    };
+    const auto probe = receive(kHomeOfClass);
+    ASSERT_TRUE(probe && probe->challenge);
+    snapt.paths.on_response(space(0, TrafficClass::HtHd), {probe->challenge->token}, snapt.now);
+    EXPECT_FALSE(receive(kHome));
+    const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    EXPECT_EQ(destination->to, kHome);
+    EXPECT_EQ(destination->budget_bytes, UINT64_MAX);
+    EXPECT_TRUE(receive(kAway));
+}
+
 TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
     Snapt snapt;
     snapt.prove(0, kHome);
-    snapt.paths.on_authenticated(space(0, TrafficClass::HtHd), kHome, kLocal, 1200, true,
+    snapt.paths.on_authenticated(space(0, TrafficClass::HtHd), kHomeOfClass, kLocal, 1200, true,
                                  snapt.now);
     const auto probe = snapt.paths.next_probe(snapt.now);
     ASSERT_TRUE(probe && probe->challenge);
