@@ -307,6 +307,7 @@ Result<void> Database::create_schema() {
     // Another process may have been faster.
     if (CTN_TRY(query_integer(*this, "PRAGMA application_id")) != kApplicationId) {
         CTN_TRY(execute(kSchemaSql));
+        CTN_TRY(execute(kUsageSumsSql));
         const std::string owner = "PRAGMA application_id=" + std::to_string(kApplicationId) +
                                   "; PRAGMA user_version=" + std::to_string(kSchemaVersion);
         CTN_TRY(execute(owner.c_str()));

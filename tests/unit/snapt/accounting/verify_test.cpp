@@ -67,13 +67,14 @@ TEST_F(VerifyTest, FindsNothingInWhatWasWritten) {
     EXPECT_EQ(faults(), "");
     auto database = open_database();
     const auto checks = verify_ledger(database).value();
-    ASSERT_EQ(checks.size(), 6U);
+    ASSERT_EQ(checks.size(), 7U);
     EXPECT_EQ(checks[0].found, "40 as they were written");
     EXPECT_EQ(checks[1].found, "no hole");
     EXPECT_EQ(checks[2].found, "1 revisions as they were added");
     EXPECT_EQ(checks[3].found, "4 as they were booked");
     EXPECT_EQ(checks[4].found, "2 accounts, each the sum of entries");
     EXPECT_EQ(checks[5].found, "0 as their records make them");
+    EXPECT_EQ(checks[6].found, "1 days, as their records and charges make them");
 }
 
 TEST_F(VerifyTest, AnEmptyLedgerIsGood) {
@@ -84,7 +85,9 @@ TEST_F(VerifyTest, AnEmptyLedgerIsGood) {
 TEST_F(VerifyTest, NamesTheFirstRecordThatWasChanged) {
     fill();
     change("UPDATE usage_record SET pay_up=0 WHERE epoch=2 AND seq IN (3,5)");
-    EXPECT_EQ(faults(), "records: 2 differ from their digests, the first zrh-1/2/3\n");
+    EXPECT_EQ(faults(), "records: 2 differ from their digests, the first zrh-1/2/3\n"
+                        "sums: 1 days have sums that their records and charges do not make, the "
+                        "first 2026-11-20\n");
 }
 
 TEST_F(VerifyTest, FindsRecordsThatAreMissing) {
