@@ -180,8 +180,10 @@ TEST_F(UsageDeskTest, QuestionsWithoutAPauseKeepNeitherOldRecordsNorTheLog) {
     put(kNoon - 10 * kDay - kOld, kOld + kRecords);
     std::array<Asker, 2> askers;  // so that one waits always
     auto desk = UsageDesk::start(path(kLedgerFileName), 10).value();
+    UsageQuery by_records;
+    by_records.to_us = kNoon - 10 * kDay + kRecords + 1;  // within a quarter of an hour
     for (Asker& asker : askers) {
-        asker.start(*desk, {});
+        asker.start(*desk, by_records);
     }
     desk->tick(kNoon - kHour);
     desk->tick(kNoon);
@@ -203,7 +205,9 @@ TEST_F(UsageDeskTest, AUserWhoseQuestionsTakeLongPausesAndOthersDoNot) {
     Asker alice;
     Asker bob;  // has no records
     auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
-    alice.start(*desk, own("alice"));
+    UsageQuery by_records = own("alice");
+    by_records.to_us = kNoon + 30001;  // within a quarter of an hour
+    alice.start(*desk, by_records);
     bob.start(*desk, own("bob"));
     EXPECT_TRUE(wait([&] { return alice.answers() >= 5; }));
     EXPECT_GT(bob.answers(), 3 * alice.answers()) << "by turns they would have as many";
