@@ -10,6 +10,7 @@
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/event_log.hpp"
+#include "snapt/nat_owners.hpp"
 #include "snapt/relay.hpp"
 #include "snapt/session_desk.hpp"
 #include "snapt/snapt_config.hpp"
@@ -33,6 +34,7 @@ struct AdmissionParts {
     UserStore& users;
     EventLog* events = nullptr;        // of logins and ends; null: nobody reads them
     std::function<bool()> has_ipv6{};  // this host; empty: as the leases have it
+    NatOwners* nat_owners = nullptr;   // who has which lease; null: nobody asks
 };
 
 // Text for a node that logs in while the disk is full.

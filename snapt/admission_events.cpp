@@ -45,6 +45,12 @@ void Admission::refuse_without_ledger(LinkId id, const base::Error& error) {
 }
 
 void Admission::note_login(const Link& link, bool is_continued) {
+    for (const auto& lease : {link.grant.lease_ipv4, link.grant.lease_ipv6}) {
+        if (lease && parts_.nat_owners != nullptr) {
+            parts_.nat_owners->set(*lease,
+                                   {link.grant.user, link.grant.node, link.grant.account_id});
+        }
+    }
     const auto text_of = [](const std::optional<base::IpAddress>& address) {
         return address ? address->to_string() : std::string("-");
     };

@@ -17,6 +17,7 @@
 #include "snapt/commands.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/nat_watch.hpp"
 #include "snapt/relay_check.hpp"
 #include "snapt/request_desk.hpp"
 #include "snapt/rest_service.hpp"
@@ -141,6 +142,7 @@ class App final : public control::CredentialSource {
     dataplane::Recorders recorders_;
     std::unique_ptr<RestService> rest_;      // outlives its answers
     std::unique_ptr<RequestDesk> requests_;  // likewise
+    NatOwners nat_owners_;
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     EventLog events_;
@@ -155,6 +157,7 @@ class App final : public control::CredentialSource {
     bool is_looking_ = false;
     SettledTrouble trouble_;
     io::WorkerThread worker_;
+    std::unique_ptr<NatWatch> nat_watch_;  // null: nothing is logged
     daemon::Controls controls_;
     base::TimePoint started_at_{};
     base::TimePoint ports_renewed_at_{};
@@ -203,13 +206,15 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(network_.open(failure));
     admission_ = std::make_unique<Admission>(
         AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
-                       [this] { return network_.has_ipv6(); }});
+                       [this] { return network_.has_ipv6(); }, &nat_owners_});
     RelaySettings settings = relay_settings(config_, *leases_);
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
+    failure = "cannot log translations";
+    nat_watch_ = CTN_TRY(start_nat_watch(config_, *leases_, options_.state, nat_owners_));
     report::Findings findings;  // nodes would log in, and their packets go nowhere
     check_relay(config_, findings);
     daemon::log_failures(findings);
@@ -278,6 +283,7 @@ void App::stop() {
     if (!leaves_network()) {
         network_.tear_down();
     }
+    nat_watch_.reset();
     recorders_.stop();  // waits for the disk
 }
 
@@ -379,6 +385,7 @@ SnaptInfo App::info() {
     info.state_directory = options_.state;
     info.version = std::string(base::kVersion);
     info.slow_iterations = loop_.counters().slow_iterations;
+    info.nat_log = nat_watch_ ? std::optional(nat_watch_->counters()) : std::nullopt;
     info.recorder = recorders_.recording().packets;
     info.refused_ledger_commands = accountant_->refused_commands();
     info.pruned_records = accountant_->pruned_records();

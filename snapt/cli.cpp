@@ -10,6 +10,7 @@
 #include "snapt/doctor.hpp"
 #include "snapt/live_commands.hpp"
 #include "snapt/money_commands.hpp"
+#include "snapt/nat_commands.hpp"
 #include "snapt/plan_commands.hpp"
 #include "snapt/quota_commands.hpp"
 #include "snapt/record_commands.hpp"
@@ -188,6 +189,9 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : quota_commands(state_option())) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : nat_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
     for (report::CommandSpec& command : token_commands(config_option(), state_option())) {
         all.push_back(std::move(command));
     }
@@ -289,6 +293,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_quota_command(command.name)) {
             return quota_command(command, is_terminal, columns);
+        }
+        if (is_nat_command(command.name)) {
+            return nat_command(command, is_terminal, columns);
         }
         if (is_token_command(command.name)) {
             return token_command(command, is_terminal, columns);

@@ -75,6 +75,16 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
     json.end_object();
 }
 
+void write_nat_log(JsonWriter& json, const std::optional<NatLogCounters>& log) {
+    if (!log) {
+        json.null();
+        return;
+    }
+    json.begin_object().field("open", log->open).field("lines", log->lines);
+    json.field("lost_lines", log->lost_lines).field("unlogged", log->unlogged);
+    json.field("overruns", log->overruns).field("write_error", log->has_write_error).end_object();
+}
+
 std::string status_json(Relay& relay, const SnaptInfo& info) {
     const report::ClassFigureTable classes = relay.sent();
     const base::Duration uptime = info.now - info.started_at;
@@ -114,6 +124,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     write_control(json, info.control);
     json.key("ledger");
     write_ledger(json, info);
+    json.key("nat_log");
+    write_nat_log(json, info.nat_log);
     json.key("sinks").begin_array().end_array();
     json.key("io");
     report::write_io(json, dataplane::io_figures(relay.tun(), info.slow_iterations), classes);

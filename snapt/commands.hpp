@@ -4,6 +4,7 @@
 
 #include "snapt/accounting/accountant.hpp"
 #include "snapt/control_server.hpp"
+#include "snapt/nat_log.hpp"
 #include "snapt/relay.hpp"
 #include "snapt/self_service.hpp"
 
@@ -27,6 +28,7 @@ struct SnaptInfo {
     std::optional<LedgerStatus> ledger;  // absent: accounting is off
     uint64_t refused_ledger_commands = 0;
     uint64_t pruned_records = 0;
+    std::optional<NatLogCounters> nat_log;  // absent: none is kept
     ControlServerCounters control;
     std::optional<uint64_t> refused_connections;  // absent: they are not limited
     std::vector<base::IpPrefix> deny;             // as effective_deny_list()

@@ -7,12 +7,16 @@
 #include "common/report/json_value.hpp"
 #include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/record_store.hpp"
+#include "snapt/nat_log.hpp"
+#include "snapt/nat_question.hpp"
 #include "snapt/record_commands.hpp"
 #include "snapt/statement_command.hpp"
 #include "snapt/user_commands.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <filesystem>
 
 namespace continuo::snapt {
 
@@ -194,6 +198,9 @@ Outcome RestBooks::answer(const Call& call, int64_t now_us) {
     if (call.operation == Operation::SetQuota) {
         return set_quota_of(call, now_us);
     }
+    if (call.operation == Operation::Nat) {
+        return nat(call);
+    }
     if (call.operation == Operation::Topup || call.operation == Operation::Adjust) {
         return book_for(call, now_us);
     }
@@ -263,6 +270,26 @@ Result<std::string> RestBooks::records(Database& database, const Call& call, std
     }
     const std::string next = count == *limit ? report::json_string(last) : std::string("null");
     return text + "],\"next\":" + next + "}";
+}
+
+Outcome RestBooks::nat(const Call& call) const {
+    NatQuestionText text;
+    text.outer = call.target.value("ext").value_or("");
+    text.at = call.target.value("at").value_or("");
+    text.zone = call.target.value("zone").value_or("UTC");
+    text.protocol = call.target.value("proto");
+    text.within = call.target.value("within");
+    std::string failure;
+    const auto question = parse_nat_question(text, failure);
+    if (!question) {
+        return rest::problem(kUnprocessable, failure);
+    }
+    const auto until = std::chrono::steady_clock::now() + kBooksTime;
+    const auto folder = std::filesystem::path(path_).parent_path() / kNatFolder;
+    const auto answer = find_nat_uses(folder.string(), *question, [this, until] {
+        return is_ending_ || std::chrono::steady_clock::now() >= until;
+    });
+    return answer ? Outcome{200, nat_answer_json(*question, *answer)} : outcome_of(answer.error());
 }
 
 Result<std::string> RestBooks::statement(Database& database, const Call& call, std::string& type) {

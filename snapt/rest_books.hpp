@@ -29,11 +29,12 @@ std::optional<UsageQuery> rest_usage_query(const rest::Call& call, std::string& 
 
 class RestBooks {
   public:
+    // The log of translations is in the folder of the ledger.
     explicit RestBooks(std::string ledger_path) : path_(std::move(ledger_path)) {}
 
     // Whether the account of a token of scope Self is still its user's.
     base::Result<bool> is_there(const rest::Token& token);
-    // Records, Accounts, Balance, Statement, Quota, SetQuota, Topup, Adjust.
+    // Records, Accounts, Balance, Statement, Quota, SetQuota, Topup, Adjust, Nat.
     rest::Outcome answer(const rest::Call& call, int64_t now_us);
     // Any thread: aborts the current answer, and all later ones.
     void end() { is_ending_ = true; }
@@ -45,6 +46,7 @@ class RestBooks {
     records(Database& database, const rest::Call& call, std::string& type);
     base::Result<std::string>
     statement(Database& database, const rest::Call& call, std::string& type);
+    rest::Outcome nat(const rest::Call& call) const;
     base::Result<std::string> quota(Database& database, const rest::Call& call, int64_t now_us);
     rest::Outcome set_quota_of(const rest::Call& call, int64_t now_us);
     rest::Outcome book_for(const rest::Call& call, int64_t now_us);

@@ -287,6 +287,14 @@ void read_rest(Section& root, RestConfig& rest) {
     section.finish();
 }
 
+void read_nat_log(Section& root, NatLogConfig& nat_log) {
+    Section section = root.child("nat_log");
+    nat_log.retention_days =
+        section.integer<uint32_t>("retention_days", nat_log.retention_days, 0, 3650);
+    nat_log.destinations = section.boolean("destinations", nat_log.destinations);
+    section.finish();
+}
+
 // Keys that are accepted, and with which this version does what it does without them.
 void warn_of_no_effect(Section& root, const SnaptConfig& config) {
     const auto warn = [](Section& section, std::string_view key, bool is_so, std::string truth,
@@ -392,6 +400,11 @@ std::string render_rest() {
     return "\n" + line("[rest]") + line("# listen = [\"127.0.0.1:9348\"]", "the web page and REST");
 }
 
+std::string render_nat_log() {
+    return "\n" + line("[nat_log]") +
+           line("# retention_days = 180", "who had which outer address; default: not logged");
+}
+
 }  // namespace
 
 SnaptConfig default_snapt_config() {
@@ -419,6 +432,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         config.debug = config::read_debug(root);
         read_accounting(root, config.accounting);
         read_rest(root, config.rest);
+        read_nat_log(root, config.nat_log);
         root.finish();
         if (!sink.has_errors()) {
             warn_of_no_effect(root, config);
@@ -453,7 +467,7 @@ std::string render_snapt_config(std::string_view name,
     }
     return render_top(config) + render_network(config) + render_limits(config) + "\n" +
            config::render_class_knobs(config.classes, "down") +
-           render_accounting(config.accounting) + render_rest();
+           render_accounting(config.accounting) + render_rest() + render_nat_log();
 }
 
 }  // namespace continuo::snapt

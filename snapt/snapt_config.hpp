@@ -94,6 +94,14 @@ struct RestConfig {
     bool operator==(const RestConfig&) const = default;
 };
 
+// The log of translations, for `snapt nat who`.
+struct NatLogConfig {
+    uint32_t retention_days = 0;  // 0: none is kept
+    bool destinations = false;
+
+    bool operator==(const NatLogConfig&) const = default;
+};
+
 inline constexpr size_t kMaxOtherSnapts = 63;
 
 struct SnaptConfig {
@@ -115,6 +123,7 @@ struct SnaptConfig {
     config::DebugConfig debug;
     AccountingConfig accounting;
     RestConfig rest;
+    NatLogConfig nat_log;
 
     bool operator==(const SnaptConfig&) const = default;
 };

@@ -82,6 +82,10 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     compare_limits(running.limits, fresh.limits, changes.applied);
     note(changes.applied, "snapt", running.snapts == fresh.snapts);
     note(changes.needs_restart, "rest.listen", running.rest.listen == fresh.rest.listen);
+    note(changes.needs_restart, "nat_log.retention_days",
+         running.nat_log.retention_days == fresh.nat_log.retention_days);
+    note(changes.needs_restart, "nat_log.destinations",
+         running.nat_log.destinations == fresh.nat_log.destinations);
     note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     return changes;
 }

@@ -159,18 +159,6 @@ End end_of(ByteView tuple, bool is_v4, bool is_source) {
     return end;
 }
 
-std::optional<TrackedConnection> tracked(ByteView attributes, bool is_v4) {
-    const auto original = find_attribute(attributes, CTA_TUPLE_ORIG);
-    const auto reply = find_attribute(attributes, CTA_TUPLE_REPLY);
-    if (!original || !reply) {
-        return std::nullopt;
-    }
-    const End source = end_of(*original, is_v4, true);
-    const End translated = end_of(*reply, is_v4, false);
-    return TrackedConnection{source.address, source.port, translated.address, translated.port,
-                             source.protocol};
-}
-
 bool is_strict_fib(ByteView fib) {
     constexpr uint32_t kStrict = NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF;
     const uint32_t flags = ntohl(find_u32(fib, NFTA_FIB_FLAGS).value_or(0));
@@ -221,6 +209,21 @@ RuleLook look_at_rule(ByteView expressions) {
 }
 
 }  // namespace
+
+std::optional<TrackedConnection> tracked_connection(ByteView attributes, base::IpVersion version) {
+    const auto original = find_attribute(attributes, CTA_TUPLE_ORIG);
+    const auto reply = find_attribute(attributes, CTA_TUPLE_REPLY);
+    if (!original || !reply) {
+        return std::nullopt;
+    }
+    const bool is_v4 = version == base::IpVersion::V4;
+    const End source = end_of(*original, is_v4, true);
+    const End destination = end_of(*original, is_v4, false);
+    const End translated = end_of(*reply, is_v4, false);
+    return TrackedConnection{source.address,  source.port,     translated.address,
+                             translated.port, source.protocol, destination.address,
+                             destination.port};
+}
 
 Result<NetfilterClient> NetfilterClient::open() {
     return NetfilterClient(CTN_TRY(NetlinkSocket::open(NETLINK_NETFILTER)));
@@ -346,12 +349,26 @@ Result<IpAddress> NetfilterClient::source_of(const packet::FiveTuple& translated
     request.attribute(CTA_TUPLE_REPLY | NLA_F_NESTED, ByteView(name_of(translated, true)));
     std::optional<TrackedConnection> connection;
     CTN_TRY(socket_.list(request, "look for a connection", [&](const NetlinkMessage& message) {
-        connection = tracked(message.attributes(sizeof(nfgenmsg)), translated.local.is_v4());
+        connection =
+            tracked_connection(message.attributes(sizeof(nfgenmsg)), translated.local.version);
     }));
     if (!connection) {
         return Error{Errc::NotFound, "connection"};
     }
     return connection->source;
+}
+
+Result<void>
+NetfilterClient::list_connections(base::IpVersion version,
+                                  const std::function<void(const TrackedConnection&)>& each) {
+    auto list =
+        request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP, family_of(version));
+    return socket_.list(list, "list connections", [&](const NetlinkMessage& message) {
+        if (const auto connection =
+                tracked_connection(message.attributes(sizeof(nfgenmsg)), version)) {
+            each(*connection);
+        }
+    });
 }
 
 Result<size_t> NetfilterClient::forget_translated(const IpAddress& address) {
@@ -390,14 +407,13 @@ Result<size_t>
 NetfilterClient::forget_listed(NetlinkRequest list,
                                base::IpVersion version,
                                const std::function<bool(const TrackedConnection&)>& is_unwanted) {
-    const bool is_v4 = version == base::IpVersion::V4;
     const unsigned char family = family_of(version);
     std::vector<Connection> found;
     CTN_TRY(socket_.list(
         list, "list connections",
         [&](const NetlinkMessage& message) {
             const ByteView attributes = message.attributes(sizeof(nfgenmsg));
-            const auto connection = tracked(attributes, is_v4);
+            const auto connection = tracked_connection(attributes, version);
             if (connection && is_unwanted(*connection)) {
                 found.push_back({copy_of(find_attribute(attributes, CTA_TUPLE_ORIG)),
                                  copy_of(find_attribute(attributes, CTA_ZONE)),

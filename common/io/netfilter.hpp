@@ -23,8 +23,15 @@ struct TrackedConnection {
     uint16_t source_port = 0;
     base::IpAddress translated;  // address that the other side sees
     uint16_t translated_port = 0;
-    uint8_t protocol = 0;  // IPPROTO_TCP and so on
+    uint8_t protocol = 0;         // IPPROTO_TCP and so on
+    base::IpAddress destination;  // as the side that began it calls it
+    uint16_t destination_port = 0;
+
+    auto operator<=>(const TrackedConnection&) const = default;
 };
+// From the attributes of a message of ctnetlink. Nothing when they name no connection.
+std::optional<TrackedConnection> tracked_connection(base::ByteView attributes,
+                                                    base::IpVersion version);
 
 // A rule that checks by which interface an answer would leave (strict reverse path filter).
 struct ReversePathRule {
@@ -56,6 +63,9 @@ class NetfilterClient {
     // The source of a connection that is translated to that local end, as on a gateway:
     // microseconds. Errors: NotFound, System.
     base::Result<base::IpAddress> source_of(const packet::FiveTuple& translated);
+    // All tracked connections of an IP version, some twice where they change meanwhile.
+    base::Result<void> list_connections(base::IpVersion version,
+                                        const std::function<void(const TrackedConnection&)>& each);
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);

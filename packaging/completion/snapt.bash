@@ -39,6 +39,13 @@ _snapt()
                 esac
                 break
                 ;;
+            nat)
+                command=nat
+                if [[ ${COMP_WORDS[at + 1]-} == who ]] && ((at + 1 < COMP_CWORD)); then
+                    command='nat who'
+                fi
+                break
+                ;;
             token)
                 command=token
                 case ${COMP_WORDS[at + 1]-} in
@@ -100,6 +107,10 @@ _snapt()
             COMPREPLY=($(compgen -W 'csv jsonl' -- "$current"))
             return
             ;;
+        --proto)
+            COMPREPLY=($(compgen -W 'tcp udp' -- "$current"))
+            return
+            ;;
         --scope)
             COMPREPLY=($(compgen -W 'read bill admin' -- "$current"))
             return
@@ -108,15 +119,15 @@ _snapt()
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit | --url) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit | --url | --ext | --at | --within) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows top disconnect usage quota nat token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect usage quota nat token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -162,6 +173,8 @@ _snapt()
                 return
             fi
             ;;
+        nat) options='who' ;;
+        'nat who') options='--ext --at --within --proto --zone --state --wide' ;;
         token) options='add list remove' ;;
         'token add') options='--scope --self --url --config --state' ;;
         'token list') options='--state --wide --watch' ;;

@@ -17,7 +17,7 @@ constexpr unsigned kMethodNotAllowed = 405;
 constexpr std::string_view kBearer = "Bearer ";
 constexpr size_t kMaxKeyBytes = 64;  // snapt::kMaxRefBytes
 
-constexpr std::array<Route, 16> kRoutes = {{
+constexpr std::array<Route, 17> kRoutes = {{
     {"GET", "/v1/me", Operation::Me, Scope::Read, true, ""},
     {"GET", "/v1/status", Operation::Status, Scope::Read, false, ""},
     {"GET", "/v1/sessions", Operation::Sessions, Scope::Read, true, ""},
@@ -35,6 +35,7 @@ constexpr std::array<Route, 16> kRoutes = {{
     {"PUT", "/v1/users/{user}/quota", Operation::SetQuota, Scope::Bill, false, ""},
     {"POST", "/v1/users/{user}/topups", Operation::Topup, Scope::Bill, false, ""},
     {"POST", "/v1/users/{user}/adjustments", Operation::Adjust, Scope::Bill, false, ""},
+    {"GET", "/v1/nat", Operation::Nat, Scope::Admin, false, "ext at within proto zone"},
     {"GET", "/metrics", Operation::Metrics, Scope::Read, false, ""},
 }};
 

@@ -30,6 +30,7 @@ enum class Operation : uint8_t {
     Topup,
     Adjust,
     EndSession,
+    Nat,
     Metrics,
 };
 

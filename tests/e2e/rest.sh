@@ -8,6 +8,7 @@ build_topology
 mkdir -p "$work/s1" "$work/www"
 in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >/dev/null
 sed -i "s|^# listen = .*|listen = [\"127.0.0.1:9348\", \"$work/rest.sock\"]|" "$work/snapt1.toml"
+sed -i "s|^# retention_days = .*|retention_days = 1|" "$work/snapt1.toml"
 start_snapt 1
 add_user alice
 start_cnapt

@@ -3,6 +3,7 @@
 An answer that differs, and an operation that has no example here, is told, and fails."""
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -105,7 +106,8 @@ class Checker:
             ("POST", "/v1/users/{user}/topups", 400, "", {"amount": "51"}),
             ("POST", "/v1/users/{user}/adjustments", 200, "", {"debit": "0.25", "note": "n"}, BOOKING % 2),
             ("POST", "/v1/users/{user}/adjustments", 422, "", {}, BOOKING % 3),
-            ("DELETE", "/v1/sessions/{session}", 404), ("GET", "/metrics", 200)]
+            ("GET", "/v1/nat", 200, "?ext=192.0.2.1:40000&at=" + str(int(time.time()))), ("GET", "/v1/nat", 422, "?ext=192.0.2.1"),
+            ("GET", "/v1/nat", 404, "?ext=192.0.2.1:40000&at=1"), ("DELETE", "/v1/sessions/{session}", 404), ("GET", "/metrics", 200)]
         for example in examples:
             self.check(*example)
         asked = {(example[0].lower(), example[1]) for example in examples}

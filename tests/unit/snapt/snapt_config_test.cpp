@@ -70,6 +70,17 @@ TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
          "[accounting]\nenabled = true\non_ledger_failure = \"refuse\"\n");
 }
 
+TEST(SnaptConfig, TranslationsAreLoggedOnRequestOnly) {
+    EXPECT_EQ(good(std::string(kBeginning)).nat_log, NatLogConfig{});
+    EXPECT_EQ(NatLogConfig{}.retention_days, 0U);
+    const std::string section = std::string(kBeginning) + "[nat_log]\n";
+    EXPECT_EQ(good(section + "retention_days = 180\ndestinations = true\n").nat_log,
+              (NatLogConfig{180, true}));
+    for (const char* text : {"retention_days = -1", "retention_days = 3651", "destinations = 1"}) {
+        EXPECT_FALSE(parse_snapt_config(section + text, "snapt.toml").config) << text;
+    }
+}
+
 TEST(SnaptConfig, RestListensOnThisHostAlone) {
     const std::string rest = std::string(kBeginning) + "[rest]\nlisten = ";
     EXPECT_EQ(good(rest + R"(["127.0.0.1:9348", "[::1]:9348", "/run/x.sock"])").rest.listen,
@@ -128,13 +139,15 @@ TEST(SnaptConfig, TellsReloadFromRestart) {
     fresh.relay.allow_self = {*SelfService::parse("tcp/22")};
     fresh.accounting.interval_s = 30;
     fresh.rest.listen = {"127.0.0.1:9348"};
+    fresh.nat_log = {7, true};
     fresh.limits.user_flows = 1;
     fresh.classes[1].dscp = 0;
     const ConfigChanges changes = changes_between(running, fresh);
     EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.ht-ld.dscp", "limits.user_flows"}));
     EXPECT_EQ(changes.needs_restart,
               (std::vector<std::string>{"workers", "inner.mtu", "relay.allow_self",
-                                        "accounting.interval_s", "rest.listen"}));
+                                        "accounting.interval_s", "rest.listen",
+                                        "nat_log.retention_days", "nat_log.destinations"}));
 }
 
 }  // namespace
