@@ -1,3 +1,4 @@
+#include "common/io/connection_monitor.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/socket_address.hpp"
@@ -6,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
+#include <vector>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 namespace continuo::io {
@@ -140,6 +144,56 @@ TEST_F(NetfilterTest, ConnectionsTranslatedToAnAddressAreForgottenAndNoOthers) {
     EXPECT_EQ(forget("fd43::5"), 1U);
     EXPECT_EQ(forget("192.0.2.1"), 0U) << "not translated";
     EXPECT_EQ(forget("192.0.0.6"), 1U);
+}
+
+TEST_F(NetfilterTest, ConnectionsAreToldWhenTheyBeginAndEndAndAreListed) {
+    ASSERT_TRUE(net().shell("ip link add dum0 type veth peer name dum1 && ip link set dum1 up && "
+                            "ip addr add 192.0.2.1/24 dev dum0 && "
+                            "ip addr add 2001:db8::1/64 dev dum0 nodad && ip link set dum0 up && "
+                            "ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev dum0 && "
+                            "ip neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev dum0"));
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n"
+                           "  chain post { type nat hook postrouting priority srcnat;\n"
+                           "    udp sport 1000 ip daddr 192.0.2.9 snat ip to 192.0.0.5:7000\n"
+                           "    ip6 daddr 2001:db8::9 snat ip6 to fd43::5\n  }\n}\n"))
+        << nft_.error_text();
+    auto monitor = ConnectionMonitor::open().value();
+    std::vector<std::string> told;
+    const auto text_of = [](const TrackedConnection& connection) {
+        return Endpoint{connection.source, connection.source_port}.to_string() + " as " +
+               Endpoint{connection.translated, connection.translated_port}.to_string() + " to " +
+               Endpoint{connection.destination, connection.destination_port}.to_string();
+    };
+    const auto read_until = [&](size_t count) {
+        for (int i = 0; i < 50 && told.size() < count; ++i) {
+            EXPECT_TRUE(monitor
+                            .read(base::milliseconds(100),
+                                  [&](const ConnectionEvent& event) {
+                                      const auto& one = event.connection;
+                                      EXPECT_EQ(one.protocol, IPPROTO_UDP);
+                                      told.push_back((event.is_end ? "end " : "begin ") +
+                                                     text_of(one));
+                                  })
+                            .value());
+        }
+    };
+    send_datagram("192.0.2.9", 1000);
+    send_datagram("2001:db8::9", 1001);
+    read_until(2);
+    const std::string first = "192.0.2.1:1000 as 192.0.0.5:7000 to 192.0.2.9:9";
+    const std::string second = "[2001:db8::1]:1001 as [fd43::5]:1001 to [2001:db8::9]:9";
+    EXPECT_EQ(told, (std::vector<std::string>{"begin " + first, "begin " + second}));
+    std::vector<std::string> listed;
+    for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
+        ASSERT_TRUE(client_->list_connections(version, [&](const TrackedConnection& connection) {
+            listed.push_back(text_of(connection));
+        }));
+    }
+    EXPECT_EQ(listed, (std::vector<std::string>{first, second}));
+    told.clear();
+    EXPECT_EQ(client_->forget_translated(*IpAddress::parse("192.0.0.5")).value(), 1U);
+    read_until(1);
+    EXPECT_EQ(told, (std::vector<std::string>{"end " + first}));
 }
 
 TEST_F(NetfilterTest, ConnectionsAreForgottenByTheirAddressesAndPorts) {
