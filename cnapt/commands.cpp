@@ -2,6 +2,7 @@
 
 #include "cnapt/allowance_json.hpp"
 #include "cnapt/tunnel_uplinks.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
@@ -11,6 +12,7 @@
 namespace continuo::cnapt {
 
 using base::TimePoint;
+using config::kBitsPerByte;
 using dataplane::kMillisecondDigits;
 using dataplane::milliseconds_or_nan;
 using dataplane::text_of;
@@ -21,7 +23,6 @@ using session::Session;
 namespace {
 
 constexpr int kLossDigits = 6;
-constexpr uint64_t kBitsPerByte = 8;
 
 bool is_usable(const SnaptLink& link) {
     if (!link.session || !link.is_up) {
