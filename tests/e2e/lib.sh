@@ -31,7 +31,7 @@ skip() {
     exit 77
 }
 
-# require TOOL... : skips the test where the machine cannot run it.
+# require TOOL... : skips the test where the machine cannot run it. May be called again for more tools.
 require() {
     local tool
     [ "$(id -u)" = 0 ] || skip "needs root (network namespaces)"
@@ -39,6 +39,7 @@ require() {
     for tool in ip nft "$@"; do
         command -v "$tool" >/dev/null || skip "needs $tool"
     done
+    [ -z "$work" ] || return 0  # a library has called it
     if [ -n "${CONTINUO_BIN-}" ]; then PATH=$(cd "$CONTINUO_BIN" && pwd):$PATH; fi
     command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
     work=$(mktemp -d "${TMPDIR:-/tmp}/e2e.XXXXXX")
