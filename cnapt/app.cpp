@@ -396,7 +396,7 @@ void App::on_request(const report::JsonValue& request,
     info.captures_ipv6 = config_.capture.ipv6;
     info.recorder = recorders_.recording().packets;
     info.dns = &dns_;
-    info.resolvers = &plain_->resolvers();
+    info.plain = plain_.get();
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command, dataplane::page_of(request)) + "\n");
 }

@@ -112,6 +112,7 @@ given 192.0.2.55
 
 # The intranet.
 claim "a private destination behind the default route is reached" intranet
+claim "and doctor says so" finds 'ok private destinations behind the default route in 10.0.0.0/8, .* are reached beside the tunnel: no SNAPT forwards them; \[relay\] allow of a SNAPT leads them through'
 stop cnapt
 sed -i 's|^allow = .*|allow = ["10.53.0.0/16"]|' "$work/snapt1.toml"
 stop snapt1
@@ -119,6 +120,7 @@ start_snapt 1
 start_cnapt
 through() { in_ns node ip route get 10.53.0.80 | grep -q cnapt0 && in_ns node ip route get 10.54.0.80 | grep -vq cnapt0; }
 claim "where the SNAPT allows it, it goes through the tunnel, and its neighbour does not" through
+claim "and doctor says so of the others" finds 'ok private destinations behind the default route in parts of 10.0.0.0/8, .* are reached beside the tunnel'
 stop cnapt
 sed -i 's|^allow = .*|allow = []|' "$work/snapt1.toml"
 stop snapt1
@@ -136,9 +138,12 @@ for server in 10.53.0.53 192.0.2.53; do
     stop cnapt
 done
 claim "kill switch: a private destination is not reached" eval 'start_cnapt; ! intranet'
+claim "kill switch: doctor says why, and what to do" finds 'ok private destinations behind the default route in 10.0.0.0/8, .* are refused: .* the kill switch stops the way beside; \[capture\] exclude reaches them'
 stop cnapt
-set_capture 'exclude = ["192.0.2.53/32"]'
+set_capture 'exclude = ["192.0.2.53/32", "10.0.0.0/8"]'
 start_cnapt
+claim "kill switch, in exclude: a private destination is reached" intranet
+claim "kill switch, in exclude: doctor does not name it" finds 'ok private destinations behind the default route in 172.16.0.0/12'
 claim "kill switch, in exclude: names resolve" resolves
 claim "and nothing is said" is_state off
 finish
