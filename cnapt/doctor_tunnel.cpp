@@ -229,8 +229,10 @@ void check_answers(NodeDoctor& doctor) {
             check, std::to_string(full->packets) + " datagrams came from more peers than are kept",
             "bind the server to an address");
     } else if (answered) {
-        doctor.findings.ok(check, "answer from the address that was asked (" +
-                                      std::to_string(answered->packets) + " datagrams)");
+        doctor.findings.ok(check, "those on 0.0.0.0 or :: answer from the address that was asked, "
+                                  "beside the tunnel (" +
+                                      std::to_string(answered->packets) +
+                                      " datagrams); nothing to do");
     }
 }
 
