@@ -270,14 +270,22 @@ build_topology() {
 
 # ipv6_beside N : by gateway N IPv6 has a way to the Internet beside the tunnel, without NAT.
 ipv6_beside() {
-    address node "up$1" "2001:db8:1$1::2/64"
     address "gw$1" lan "2001:db8:1$1::1/64"
     address "gw$1" wan "2001:db8:2$1::2/64"
     address core "gw$1" "2001:db8:2$1::1/64"
     in_ns "gw$1" sysctl -qw net.ipv6.conf.all.forwarding=1
     ip -n "$(ns "gw$1")" -6 route add default via "2001:db8:2$1::1"
     ip -n "$(ns core)" -6 route add "2001:db8:1$1::/64" via "2001:db8:2$1::2"
+    join_ipv6 "$1"
+}
+# join_ipv6 N, leave_ipv6 N : the node's own part of that.
+join_ipv6() {
+    address node "up$1" "2001:db8:1$1::2/64"
     ip -n "$(ns node)" -6 route add default via "2001:db8:1$1::1" dev "up$1" metric "$1"
+}
+leave_ipv6() {
+    ip -n "$(ns node)" -6 route del default via "2001:db8:1$1::1" dev "up$1" metric "$1"
+    ip -n "$(ns node)" -6 addr del "2001:db8:1$1::2/64" dev "up$1"
 }
 
 # --- The node's place: gateway GW (1 or 2) as host HOST
