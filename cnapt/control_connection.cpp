@@ -11,11 +11,13 @@
 
 namespace continuo::cnapt {
 
+using dataplane::DatagramQueue;
+
 namespace {
 
 // Room in the queue for what a read may release: a buffer, and a TLS record begun before it.
-constexpr size_t kRoomToRead =
-    dataplane::DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes;
+constexpr size_t kRoomToRead = 48 * 1024;
+static_assert(kRoomToRead == DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes);
 // When the data loop could not be heard.
 constexpr base::Duration kLookAgain = base::milliseconds(20);
 
