@@ -16,7 +16,7 @@ using dataplane::DatagramQueue;
 namespace {
 
 // Room in the queue for what a read may release: a buffer, and a TLS record begun before it.
-constexpr size_t kRoomToRead = 48 * 1024;
+constexpr size_t kRoomToRead = size_t{48} << 10;
 static_assert(kRoomToRead == DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes);
 // When the data loop could not be heard.
 constexpr base::Duration kLookAgain = base::milliseconds(20);

@@ -367,7 +367,8 @@ TEST_F(MigrationTest, ADatabaseOfTheEleventhVersionGoesOn) {
     const auto by_app = query_usage(database, query).value().rows;
     ASSERT_EQ(by_app.size(), 1U) << "charges are of no application";
     EXPECT_EQ(by_app[0].app, "web");
-    for (const LedgerCheck& check : verify_ledger(database).value()) {
+    const auto checks = verify_ledger(database);
+    for (const LedgerCheck& check : checks.value()) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
 }

@@ -236,7 +236,8 @@ class UsageSumsTest : public StateFolder {
     }
     std::string faults() {
         std::string text;
-        for (const LedgerCheck& check : verify_ledger(database_).value()) {
+        const auto checks = verify_ledger(database_);
+        for (const LedgerCheck& check : checks.value()) {
             text += check.what == "sums" && !check.is_good ? check.found : "";
         }
         return text;
