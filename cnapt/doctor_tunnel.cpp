@@ -111,8 +111,8 @@ UplinkDomains domains_of_uplinks(const NodeDoctor& doctor) {
     return found;
 }
 
-// What becomes of resolved's questions to servers of uplinks; empty if it has no reason to ask
-// them.
+// Says that resolved's questions to servers of uplinks are refused; empty if it has no reason to
+// ask them.
 std::string uplink_domains_text(const NodeDoctor& doctor) {
     io::Nft nft;
     const std::string table = capture_table(doctor.config->capture.device) + "_names";

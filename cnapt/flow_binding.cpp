@@ -64,9 +64,9 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     }
 }
 
-// Of the hosts of a LAN together: a SNAPT takes them for one, and at its limit refuses flows of any
-// of them, so room is made here before. The least limit counts of the SNAPTs that may get a new
-// flow.
+// The flows that the hosts of a LAN may have together: the least limit of the SNAPTs that may get a
+// new one. A SNAPT takes all hosts for one user and at its limit refuses any of them, so room is
+// made here before.
 size_t Node::flow_limit(base::IpVersion version) const {
     const auto fitness_for_it = [version](const SnaptLink& link) {
         return link.carries(version) ? fitness(link) : Fitness::None;

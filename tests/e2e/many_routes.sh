@@ -130,8 +130,8 @@ claim "a better default route among changes moves the session" wait_for 5 is_act
 ip -n "$(ns node)" link set up2 down
 claim "routes that the kernel drops with their link are gone" wait_for 5 is_active up1
 
-# What routes and their changes make an idle node send. It is idle when it has sent nothing for 5 s: what follows traffic by itself, a
-# question for the MTU, comes within a second (PATHS, Search for the MTU).
+# An idle node sends no more because of routes and their changes. It is idle when it has sent nothing for 5 s: a question for the
+# MTU, which follows traffic by itself, comes within a second (PATHS, Search for the MTU).
 in_ns gw1 nft 'add table ip idle; add counter ip idle up; add chain ip idle in { type filter hook prerouting priority -300; };
     add rule ip idle in iifname "lan" meta l4proto { tcp, udp } th dport 9347 counter name up'
 sent() { in_ns gw1 nft list counter ip idle up | sed -n 's/.*bytes \([0-9]*\).*/\1/p'; }

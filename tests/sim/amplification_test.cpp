@@ -349,9 +349,9 @@ TEST(Moves, WhatIsUnderWayIsRepeatedLaterAfterABurst) {
     EXPECT_EQ(mover.repeated(), 10U);
 }
 
-// What a connection had taken is lost with it, so each new one gets everything again. A node that
-// says so without end gets it as often as it may move, and only by TCP, which has proven where it
-// is and asks for what it takes.
+// A connection that ends loses all that it had taken, so each new one gets everything again. A node
+// that connects without end gets it as often as it may move, and only by TCP, which has proven its
+// address.
 TEST(Moves, NewTcpConnectionsGetEverythingAgainWithinTheLimitOfMoves) {
     constexpr size_t kPackets = 200;
     constexpr size_t kSeconds = 10;

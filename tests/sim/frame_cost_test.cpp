@@ -144,7 +144,7 @@ TEST(FrameCost, WhatIsKnownOfWhatIsUnderWayIsInTheMemoryBudget) {
     EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(path::SentRun));
 }
 
-// What has a number of its own costs the headers' record one, too.
+// Each datagram with a number of its own takes a place in the record of headers, too.
 TEST(FrameCost, WhatHeadersReferToIsInTheMemoryBudget) {
     constexpr size_t kRuns = 2048;  // as many as the path's log holds, and more
     constexpr size_t kDatagrams = 500;
@@ -281,7 +281,7 @@ class TwoPaths {
         victim.receive_body(kBulk, open);
         send_unacknowledged(victim, datagrams);
     }
-    // Of datagrams that move the node to the other path, each with so many announcements.
+    // The cost of datagrams that move the node to the other path, each with `frames` announcements.
     Measured cost_of_moves(uint32_t frames, uint32_t datagrams) {
         Measured least;
         for (uint32_t i = 0; i < datagrams; ++i) {

@@ -38,7 +38,7 @@ class Victim : public session::SessionHost {
 
     base::TimePoint now{base::seconds(1000)};
     base::MemoryBudget memory{session::kMaxKeptBytes};  // of the session; outlives it
-    // Of what comes: wire::kTcpPath, or none for UDP.
+    // The path by which a datagram comes: wire::kTcpPath, or none for UDP.
     std::optional<uint8_t> arrived_on;
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;

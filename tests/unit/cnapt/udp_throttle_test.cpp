@@ -358,7 +358,7 @@ TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
     }
 }
 
-// What was sent into the outage is missing when the path is heard again, all at once.
+// Datagrams sent into the outage are all found missing at once, when the path is heard again.
 TEST(UdpThrottle, LossesOfAnOutageOnTheWayUpAreNoReason) {
     Download download;
     download.sent_per_s = 0;

@@ -207,7 +207,7 @@ TEST_F(RelayInput, WhatWaitsWhenItsFlowGivesWayIsNotWritten) {
         loop.run_until([&] { return drops(DropReason::FlowLimit) >= packets; }, base::seconds(20)));
 }
 
-// What waits for company belongs to others, who pay for it.
+// Frames that wait for company belong to other flows.
 TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
     relay->set_limits(100, 8, 2);
     const auto hostile = make_node(2);
