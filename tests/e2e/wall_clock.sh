@@ -116,8 +116,9 @@ claim "every line was answered right" chat_is_right 20
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
 
-# --- Accounting: SNAPT's flows are the only ones of the session, and none has ended from the table yet
-bytes() { json "sum(f['inner_bytes_up'] + f['inner_bytes_down'] for f in d)"; }
+# --- Accounting: SNAPT's flows are the only ones of the session, and none has ended from the table yet. What was refused, as a
+# question to a private name server, is shown and in nobody's record.
+bytes() { json "sum(f['inner_bytes_up'] + f['inner_bytes_down'] for f in d if f['state'] != 'refused')"; }
 used() { snapt_json 1 usage --by "$1" | json "sum(r['inner_up'] + r['inner_down'] for r in d['rows'])"; }
 carried() { snapt_json 1 flows | bytes; }
 # Reads both at one time: nothing was carried in between.
