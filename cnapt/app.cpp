@@ -6,6 +6,7 @@
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/gateway_check.hpp"
+#include "cnapt/node_key.hpp"
 #include "cnapt/ping_desk.hpp"
 #include "cnapt/plain_control.hpp"
 #include "cnapt/portal_control.hpp"
@@ -238,20 +239,6 @@ void App::stop() {
     recorders_.stop();  // waits for the disk
 }
 
-// False: the next run would refuse to begin. Files that this user cannot read were valid when root
-// read them.
-bool has_key(const NodeConfig& config) {
-    if (config.identity.key) {
-        return true;
-    }
-    auto text = io::read_file(config.identity.key_file, daemon::kMaxFileBytes);
-    if (!text) {
-        return text.error().sys_errno == EACCES;
-    }
-    const base::WipedAtEnd wiped(*text);
-    return config::parse_key(*text).has_value();
-}
-
 // For the run that follows at once with the same configuration: it would not find the device and
 // versions of another one. The kill switch stays closed even if that run cannot begin or is
 // configured differently: that run opens it or closes it anew.
@@ -409,7 +396,7 @@ void App::on_request(const report::JsonValue& request,
     info.captures_ipv6 = config_.capture.ipv6;
     info.recorder = recorders_.recording().packets;
     info.dns = &dns_;
-    info.resolvers = &plain_->resolvers();
+    info.plain = plain_.get();
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command, dataplane::page_of(request)) + "\n");
 }
@@ -438,23 +425,6 @@ std::string App::reload() {
     node_->set_ruleset(ruleset_);
     capture_.set_ruleset(ruleset_);
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
-}
-
-bool load_key(NodeConfig& config) {
-    if (config.identity.key) {
-        return true;
-    }
-    auto text = daemon::read_text_file(config.identity.key_file);
-    if (!text) {
-        return false;
-    }
-    const base::WipedAtEnd wiped(*text);
-    config.identity.key = config::parse_key(*text);
-    if (!config.identity.key) {
-        log(LogLevel::Error, "%s: error: bad key; expected 32 bytes in base64",
-            config.identity.key_file.c_str());
-    }
-    return config.identity.key.has_value();
 }
 
 }  // namespace

@@ -50,9 +50,11 @@ std::string sets_of(const Words& words) {
 // socket on the wildcard address is noted; a socket connected since then has cnapt0's address,
 // where it gets its datagrams.
 std::string asked_rules(const Words& words, const std::string& own) {
-    const std::string note = " update @address" + words.suffix + " { " + words.map_inbound + " : " +
-                             words.family + " daddr } update @asked" + words.suffix + " { " +
-                             words.inbound + " }";
+    const std::string address =
+        " @address" + words.suffix + " { " + words.map_inbound + " : " + words.family + " daddr }";
+    // An update alone keeps the address that was asked first.
+    const std::string note = " delete" + address + " update" + address + " update @asked" +
+                             words.suffix + " { " + words.inbound + " }";
     return "    " + words.inbound + " @tunnelled" + words.suffix + " return\n    " + words.inbound +
            " @answered" + words.suffix + note + " " + words.family + " daddr set " + own +
            " return\n    meta nfproto ipv" + words.suffix + " socket wildcard 1" + note +

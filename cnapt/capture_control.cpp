@@ -199,8 +199,32 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     link.mtu = 1500;
     link.transmit_queue_length = 1000;
     CTN_TRY(routes.set_link(index, link));
+    CTN_TRY(set_own_way(routes));
     failure.clear();
     return {};
+}
+
+// Name servers are asked through the tunnel before flows are let in (ResolverWatch). IPv4 sends by
+// the device that a socket is bound to without any route; IPv6 does not. After a restart the routes
+// of the previous run are there.
+base::Result<void> CaptureControl::set_own_way(io::RouteClient& routes) {
+    if (has_taken_over_) {
+        return {};
+    }
+    rule_priority_ = CTN_TRY(rule_place(routes));
+    CapturePlan plan = build_capture_plan(options(nullptr));
+    for (const io::RouteEntry& route : plan.routes) {
+        if (!route.destination.address.is_v4()) {
+            CTN_TRY(routes.set_route(route));
+        }
+    }
+    for (io::RuleEntry& rule : plan.rules) {
+        if (rule.from && rule.from->address == ipv6() && rule.table == config_.routing_table) {
+            CTN_TRY(routes.add_rule(rule));
+            plan_.rules.push_back(std::move(rule));
+        }
+    }
+    return extent_ ? note_extent() : base::Result<void>{};
 }
 
 base::Result<bool> CaptureControl::is_in_place() {

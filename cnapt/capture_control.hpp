@@ -35,7 +35,8 @@ class CaptureControl {
     base::Result<void> clean_up();
     // After clean_up(): the device and its settings come from an earlier run.
     bool has_taken_over() const { return has_taken_over_; }
-    // Sets addresses and state of the device; nothing is captured yet.
+    // Sets addresses and state of the device, and the way of packets that have its IPv6 address;
+    // nothing is captured yet.
     base::Result<void> set_up_device(std::string& failure);
     // Sets rules, routes, nftables. Idempotent; call it also after a change of the policy. New
     // flows are captured if let_in() said so last.
@@ -109,6 +110,7 @@ class CaptureControl {
     base::Result<void> note_extent();
     base::Result<void> set_groups(const NearLinks& near) const;
     base::Result<void> set_addresses(io::RouteClient& routes);
+    base::Result<void> set_own_way(io::RouteClient& routes);
     // capture_restart.cpp
     base::Result<void> take_over();
     base::Result<void> adopt_rules(io::RouteClient& routes);

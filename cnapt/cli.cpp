@@ -9,6 +9,7 @@
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
 #include "cnapt/top_command.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/report/flow_list.hpp"
@@ -26,16 +27,17 @@
 
 namespace continuo::cnapt {
 
+using config::kMicroseconds;
 using report::Align;
 using report::CommandOutput;
 using report::JsonValue;
+using report::kEnoughAddress;
 using report::OptionValue;
 using report::ParsedCommand;
 using report::Table;
 
 namespace {
 
-constexpr uint8_t kEnoughAddress = 21;  // of a column on a narrow screen
 constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput run_daemon_command(const ParsedCommand& command) {
@@ -428,7 +430,6 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
 
 // The process of a command has one thread: the C library's time zone may be set.
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
-    constexpr int64_t kMicroseconds = 1'000'000;
     for (const char* format : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
         std::tm fields{};
         const char* end = strptime(text.c_str(), format, &fields);

@@ -1,7 +1,9 @@
 #include "cnapt/commands.hpp"
 
 #include "cnapt/allowance_json.hpp"
+#include "cnapt/plain_control.hpp"
 #include "cnapt/tunnel_uplinks.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
@@ -11,6 +13,7 @@
 namespace continuo::cnapt {
 
 using base::TimePoint;
+using config::kBitsPerByte;
 using dataplane::kMillisecondDigits;
 using dataplane::milliseconds_or_nan;
 using dataplane::text_of;
@@ -21,7 +24,6 @@ using session::Session;
 namespace {
 
 constexpr int kLossDigits = 6;
-constexpr uint64_t kBitsPerByte = 8;
 
 bool is_usable(const SnaptLink& link) {
     if (!link.session || !link.is_up) {
@@ -259,6 +261,22 @@ void write_routes(JsonWriter& json, const io::NetMonitor& monitor, const DaemonI
     json.end_object();
 }
 
+// Those that no SNAPT forwards, by what becomes of them.
+void write_private_places(JsonWriter& json, const DaemonInfo& info) {
+    const std::vector<base::IpPrefix> places =
+        info.plain != nullptr ? info.plain->not_forwarded() : std::vector<base::IpPrefix>{};
+    json.begin_object();
+    for (const auto& [name, is_so] :
+         {std::pair("beside", !info.is_kill_switch), std::pair("refused", info.is_kill_switch)}) {
+        json.key(name).begin_array();
+        for (size_t i = 0; is_so && i < places.size(); ++i) {
+            json.string(places[i].to_string());
+        }
+        json.end_array();
+    }
+    json.end_object();
+}
+
 std::string status_json(Node& node, const DaemonInfo& info) {
     const report::ClassFigureTable classes = node.sent();
     const base::Duration uptime = info.now - info.started_at;
@@ -279,6 +297,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.end_array();
     json.key("other_vpns");
     write_other_vpns(json, other_vpns(node));
+    json.key("private_places");
+    write_private_places(json, info);
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
     write_sessions(json, node, info.now);
@@ -306,7 +326,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     daemon::write_process(json);
     if (info.dns != nullptr) {
         json.key("dns");
-        info.dns->write_status(json, info.resolvers);
+        info.dns->write_status(json, info.plain != nullptr ? &info.plain->resolvers() : nullptr);
     }
     if (info.recorder != nullptr) {
         json.key("capture_file");

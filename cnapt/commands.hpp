@@ -10,6 +10,8 @@
 
 namespace continuo::cnapt {
 
+class PlainControl;
+
 // Daemon state that the Node does not have.
 struct DaemonInfo {
     std::string version;
@@ -25,7 +27,7 @@ struct DaemonInfo {
     bool captures_ipv6 = true;
     const dataplane::PacketRecorder* recorder = nullptr;
     const DnsSwitch* dns = nullptr;
-    const ResolverWatch* resolvers = nullptr;
+    const PlainControl* plain = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.

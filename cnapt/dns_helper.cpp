@@ -240,6 +240,7 @@ bool Helper::restore() {
         say("resolved plain");  // before resolved asks other servers
     }
     resolved_.undo();
+    let_resolved_forget(file_);
     const auto restored = file_.restore();
     if (!restored) {
         complain("cannot put resolv.conf back (" + text_of(restored.error()) + ")");

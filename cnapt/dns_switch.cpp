@@ -1,5 +1,7 @@
 #include "cnapt/dns_switch.hpp"
 
+#include "cnapt/name_lookup.hpp"
+#include "cnapt/resolved_keeper.hpp"
 #include "common/base/log.hpp"
 
 #include <algorithm>
@@ -20,6 +22,15 @@ constexpr int kEndTimeoutMs = 5000;
 // Before a helper that was lost is looked for again; doubles while none lives as long.
 constexpr base::Duration kFirstHelperRest = base::seconds(1);
 constexpr base::Duration kLongestHelperRest = base::seconds(60);
+
+// Longest time until a resolved that hangs is told in dns.state (OPERATIONS says half a minute):
+// its link is read back, resolvectl gives up, and it leaves questions unanswered. The helper and
+// the data loop look once a second.
+constexpr base::Duration kLook = base::seconds(1);
+static_assert(kResolvedLookInterval + kLook + kResolvectlTimeout + kLook +
+                  kHostLookupFailures * kNameAnswerTime +
+                  (kHostLookupFailures - 1) * (kHostLookupAgain + kLook) <=
+              base::seconds(30));
 
 bool take_word(std::string_view& text, std::string_view word) {
     if (text.substr(0, word.size()) != word) {

@@ -77,6 +77,7 @@ constexpr Check kChecks[] = {
     {"uplinks", check_uplinks},
     {"uplinks", check_shared_networks},
     {"lan", check_on_link},
+    {"private", check_private_places},
     {"names", check_names},
     {"nat64", check_nat64},
     {"reverse path", check_reverse_paths},

@@ -2,6 +2,7 @@
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/failure_text.hpp"
 #include "cnapt/near_links.hpp"
+#include "cnapt/plain_places.hpp"
 #include "cnapt/tunnel_uplinks.hpp"
 
 namespace continuo::cnapt {
@@ -38,6 +39,21 @@ std::string prefix_text(const io::UsableAddress& own) {
     return prefix.to_string();
 }
 
+// "10.0.0.0/8, parts of 100.64.0.0/10", of an array of prefixes.
+std::string ranges_text(const JsonValue& places) {
+    std::vector<base::IpPrefix> prefixes;
+    for (const JsonValue& place : places.items()) {
+        if (const auto prefix = base::IpPrefix::parse(place.string().value_or(""))) {
+            prefixes.push_back(*prefix);
+        }
+    }
+    std::string text;
+    for (const std::string& name : private_ranges(prefixes)) {
+        text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
 // IPv4, as it is with IPv4 only (uplinks.hpp).
 const io::UsableAddress* address_of(const io::NetSnapshot& network, const ControlUplink& uplink) {
     for (const io::UsableAddress& own : network.addresses) {
@@ -71,6 +87,25 @@ void check_shared_networks(NodeDoctor& doctor) {
                                                   "keeps one out");
             }
         }
+    }
+}
+
+// Private destinations behind the default route, such as an intranet: as the daemon treats them.
+void check_private_places(NodeDoctor& doctor) {
+    const JsonValue& places = doctor.status.json["private_places"];
+    const std::string beside = ranges_text(places["beside"]);
+    const std::string refused = ranges_text(places["refused"]);
+    if (!beside.empty()) {
+        doctor.findings.ok("private", "destinations behind the default route in " + beside +
+                                          " are reached beside the tunnel: no SNAPT forwards "
+                                          "them; [relay] allow of a SNAPT leads them through");
+    }
+    if (!refused.empty()) {
+        doctor.findings.ok("private", "destinations behind the default route in " + refused +
+                                          " are refused: no SNAPT forwards them, and the kill "
+                                          "switch stops the way beside; [capture] exclude reaches "
+                                          "them beside the tunnel, [relay] allow of a SNAPT "
+                                          "leads them through");
     }
 }
 

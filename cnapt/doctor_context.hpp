@@ -68,6 +68,7 @@ void check_reverse_paths(NodeDoctor& doctor);
 void check_logins(NodeDoctor& doctor);
 // doctor_beside.cpp
 void check_shared_networks(NodeDoctor& doctor);
+void check_private_places(NodeDoctor& doctor);
 void check_other_vpns(NodeDoctor& doctor);
 // doctor_tunnel.cpp
 void check_tunnels(NodeDoctor& doctor);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include <unistd.h>
 
@@ -174,6 +175,47 @@ void say_login(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& re
     }
 }
 
+// The SNAPTs that lease an address of that version and work: "zrh-2, gva-1".
+std::string carriers_of(const JsonValue& snapts, std::string_view lease_field) {
+    std::string names;
+    for (const JsonValue& snapt : snapts.items()) {
+        if (snapt.text("state") == "up" && !snapt.text(lease_field).empty()) {
+            names += (names.empty() ? "" : ", ") + snapt.text("snapt");
+        }
+    }
+    return names;
+}
+
+void say_lease_of_daemon(NodeDoctor& doctor, const JsonValue& snapt) {
+    const CaptureConfig capture = doctor.config ? doctor.config->capture : CaptureConfig{};
+    std::string leases;
+    std::string others;  // who carries what this one does not
+    std::string remedy;
+    for (const auto& [version, field, is_captured] :
+         {std::tuple("IPv4", "inner_ipv4", capture.ipv4),
+          std::tuple("IPv6", "inner_ipv6", capture.ipv6)}) {
+        const std::string lease = snapt.text(field);
+        const std::string no_lease = std::string("no ") + version;
+        leases += (leases.empty() ? "" : ", ") + (lease.empty() ? no_lease : lease);
+        if (!lease.empty() || !is_captured) {
+            continue;
+        }
+        const std::string carriers = carriers_of(doctor.snapts, field);
+        if (carriers.empty()) {
+            remedy = "[inner] of the SNAPT has no prefix for the other";
+        } else {
+            others += std::string("; flows of ") + version + " go by " + carriers +
+                      "; an [inner] prefix for it lets this one carry them, too";
+        }
+    }
+    const std::string check = "lease " + snapt.text("snapt");
+    if (remedy.empty()) {
+        doctor.findings.ok(check, leases + others);
+    } else {
+        doctor.findings.warn(check, leases + others, remedy);
+    }
+}
+
 // True: the daemon is logged in, so no login is tried.
 bool say_login_of_daemon(NodeDoctor& doctor, const std::string& name) {
     const JsonValue& snapt = entry_of(doctor.snapts, name);
@@ -183,9 +225,7 @@ bool say_login_of_daemon(NodeDoctor& doctor, const std::string& name) {
     doctor.findings.ok("login " + name, "the daemon is logged in at " +
                                             report::cell(snapt["address"]) + ", " +
                                             report::cell(snapt["protection"]));
-    const std::string leases =
-        report::cell(snapt["inner_ipv4"]) + ", " + report::cell(snapt["inner_ipv6"]);
-    doctor.findings.ok("lease " + name, leases);
+    say_lease_of_daemon(doctor, snapt);
     return true;
 }
 

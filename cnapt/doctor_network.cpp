@@ -321,7 +321,8 @@ void check_routes(NodeDoctor& doctor, const io::NetMonitor& monitor) {
         const size_t all = monitor.snapshot().routes.size() + monitor.routes_left_out();
         doctor.findings.ok(check, std::to_string(all) +
                                       " in the main table: those that lead out, to a SNAPT or to "
-                                      "a name server are followed, the others decide nothing");
+                                      "a name server are followed, the others decide nothing; "
+                                      "nothing to do");
     }
 }
 

@@ -80,6 +80,7 @@ void check_reverse_paths(NodeDoctor& doctor) {
     }
     const auto rules = rules_of_host();
     std::vector<std::string> filters;
+    std::vector<std::string> remedies;  // without cnapt
     std::vector<std::string> passing;
     std::vector<std::string> waiting;  // for the daemon
     for (const ControlUplink& uplink : doctor.uplinks) {
@@ -90,6 +91,7 @@ void check_reverse_paths(NodeDoctor& doctor) {
         }
         const auto back_by = routes->interface_to(*snapt, uplink.source);
         add_once(filters, filter->name);
+        add_once(remedies, filter->remedy);
         if (back_by && *back_by == uplink.device) {
             add_once(passing, uplink.device);
         } else if (!doctor.runs()) {
@@ -107,12 +109,15 @@ void check_reverse_paths(NodeDoctor& doctor) {
     if (!waiting.empty()) {
         doctor.findings.ok(check, "strict (" + joined_names(filters) + "): what comes in by " +
                                       joined_names(waiting) +
-                                      " passes only while cnapt runs, by its routing rules");
+                                      " passes only while cnapt runs, by its routing rules; "
+                                      "without it: " +
+                                      joined_names(remedies));
     } else if (passing.size() > 1) {
         doctor.findings.ok(check, "strict (" + joined_names(filters) + "), and " +
                                       joined_names(passing) +
-                                      " work: answers leave where they came in, by the routing " +
-                                      "rules of cnapt");
+                                      " work: answers leave where they came in, by the routing "
+                                      "rules of cnapt; nothing to do, and without cnapt: " +
+                                      joined_names(remedies));
     }
 }
 

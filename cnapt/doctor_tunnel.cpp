@@ -4,6 +4,7 @@
 #include "cnapt/host_lookup.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/ping_desk.hpp"
+#include "cnapt/resolved_link.hpp"
 #include "cnapt/routes.hpp"
 #include "common/io/nft.hpp"
 #include "common/report/json.hpp"
@@ -81,6 +82,59 @@ std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tun
     return servers;
 }
 
+// The domains that resolved has for uplinks, beside those of the tunnel.
+struct UplinkDomains {
+    std::string all;  // uplinks with "~."
+    std::string own;  // domains that those or other uplinks have beside that
+};
+
+UplinkDomains domains_of_uplinks(const NodeDoctor& doctor) {
+    UplinkDomains found;
+    const ResolvedLink resolved(doctor.config->capture.device);
+    if (!resolved.is_there()) {
+        return found;
+    }
+    const auto links = resolved.domains();
+    if (!links) {
+        return found;
+    }
+    for (const ResolvedDomains& one : *links) {
+        const bool is_uplink =
+            std::any_of(doctor.uplinks.begin(), doctor.uplinks.end(),
+                        [&](const ControlUplink& uplink) { return uplink.device == one.link; });
+        for (size_t i = 0; is_uplink && i < one.domains.size(); ++i) {
+            const bool is_all = one.domains[i] == "~.";
+            std::string& list = is_all ? found.all : found.own;
+            list += (list.empty() ? "" : ", ") + (is_all ? one.link : one.domains[i]);
+        }
+    }
+    return found;
+}
+
+// Says that resolved's questions to servers of uplinks are refused; empty if it has no reason to
+// ask them.
+std::string uplink_domains_text(const NodeDoctor& doctor) {
+    io::Nft nft;
+    const std::string table = capture_table(doctor.config->capture.device) + "_names";
+    const auto refused = nft.counter(table, kResolverCounter);
+    if (!refused) {
+        return {};
+    }
+    const UplinkDomains domains = domains_of_uplinks(doctor);
+    std::string text;
+    if (!domains.all.empty()) {
+        text += "; " + domains.all + " has all domains (~.), too: what systemd-resolved asks " +
+                "there is refused, nothing to do";
+    }
+    if (!domains.own.empty()) {
+        text += "; " + domains.own + " of uplinks are not looked up there: without [dns] they are";
+    }
+    if (!text.empty() || refused->packets != 0) {
+        text += "; refused so far: " + std::to_string(refused->packets) + " packets";
+    }
+    return text;
+}
+
 // Programs ask the servers of resolv.conf, for instance systemd-resolved's stub. `found`: the
 // result for the [dns] servers.
 void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
@@ -97,7 +151,8 @@ void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
         }
     }
     if (answer && answer->is_answered) {
-        doctor.findings.ok(check, found + (asked.empty() ? "" : ", and so does " + asked));
+        doctor.findings.ok(check, found + (asked.empty() ? "" : ", and so does " + asked) +
+                                      uplink_domains_text(doctor));
     } else {
         doctor.findings.fail(check,
                              found + ", but not " + (asked.empty() ? "resolv.conf's" : asked) +
@@ -174,8 +229,10 @@ void check_answers(NodeDoctor& doctor) {
             check, std::to_string(full->packets) + " datagrams came from more peers than are kept",
             "bind the server to an address");
     } else if (answered) {
-        doctor.findings.ok(check, "answer from the address that was asked (" +
-                                      std::to_string(answered->packets) + " datagrams)");
+        doctor.findings.ok(check, "those on 0.0.0.0 or :: answer from the address that was asked, "
+                                  "beside the tunnel (" +
+                                      std::to_string(answered->packets) +
+                                      " datagrams); nothing to do");
     }
 }
 

@@ -24,7 +24,6 @@ namespace continuo::cnapt {
 
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTime{1500};
 constexpr int kRounds = 2;
 constexpr size_t kMaxServers = 2 * kMaxNameServers;
 constexpr size_t kMaxHostsBytes = size_t{1} << 20;
@@ -49,7 +48,7 @@ std::optional<std::vector<base::IpAddress>> receive_answer(int fd,
                                                            const std::vector<uint8_t>& query) {
     std::array<uint8_t, kMaxDnsAnswerBytes> buffer{};
     pollfd ready{fd, POLLIN, 0};
-    const auto until = Clock::now() + kAnswerTime;  // a fixed limit, whatever else arrives
+    const auto until = Clock::now() + kNameAnswerTime;  // a fixed limit, whatever else arrives
     for (;;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
         if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
 
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include <vector>
 
 namespace continuo::cnapt {
+
+// Longest wait for a name server's answer to one question. A choice, not measured.
+inline constexpr base::Duration kNameAnswerTime = base::milliseconds(1500);
 
 struct LookupPlaces {
     std::vector<base::IpAddress> original;  // from the helper, for when resolv.conf is ours

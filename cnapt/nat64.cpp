@@ -70,12 +70,16 @@ std::optional<IpPrefix> nat64_prefix(std::span<const IpAddress> addresses) {
 std::optional<IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
                                      const std::optional<IpPrefix>& asked,
                                      const std::optional<IpPrefix>& working) {
-    if (!told || !asked) {
-        return told ? told->prefix : asked;
+    if (told && told->standing == io::Pref64Standing::Told) {
+        return told->prefix;
     }
-    const bool comes_first = told->standing == io::Pref64Standing::Told ||
-                             (told->standing == io::Pref64Standing::ToldAgain && working != asked);
-    return comes_first ? told->prefix : asked;
+    if (told && told->standing == io::Pref64Standing::ToldAgain) {
+        return working ? *working : told->prefix;
+    }
+    if (asked || working) {
+        return asked ? asked : working;
+    }
+    return told ? std::optional(told->prefix) : std::nullopt;
 }
 
 IpAddress to_nat64(const IpPrefix& prefix, const IpAddress& v4) {

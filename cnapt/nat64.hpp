@@ -18,8 +18,9 @@ inline constexpr const char* kIpv4OnlyName = "ipv4only.arpa";
 // longest.
 std::optional<base::IpPrefix> nat64_prefix(std::span<const base::IpAddress> addresses);
 
-// The prefix to take, of what a router tells and of what name servers say, if anything. `working`:
-// the one in use, if data goes by it; a router's that was doubted takes the place of no such one.
+// The prefix to take. `told`: by a router. `asked`: what name servers say. `working`: the one in
+// use, if data goes by it. It gives way to a router's that was not doubted, and to another that
+// name servers say; an answer without a prefix displaces none that works.
 std::optional<base::IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
                                            const std::optional<base::IpPrefix>& asked,
                                            const std::optional<base::IpPrefix>& working);

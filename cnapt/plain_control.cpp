@@ -89,6 +89,15 @@ std::vector<base::IpPrefix> PlainControl::denied() const {
     return denied_by_all(lists);
 }
 
+std::vector<base::IpPrefix> PlainControl::not_forwarded() const {
+    std::vector<base::IpPrefix> places = denied();
+    std::erase_if(places, [&](const base::IpPrefix& one) {
+        const bool is_captured = one.address.is_v4() ? config_.ipv4 : config_.ipv6;
+        return !is_captured || is_covered(config_.exclude, one);
+    });
+    return places;
+}
+
 void PlainControl::tell() {
     capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
     node_.monitor().watch(this, resolvers_.servers(), io::WatchRank::Second);

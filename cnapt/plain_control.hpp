@@ -27,6 +27,9 @@ class PlainControl {
     // Names would resolve if capture began now.
     bool is_settled() const { return resolvers_.is_settled(); }
     const ResolverWatch& resolvers() const { return resolvers_; }
+    // Private destinations that no SNAPT forwards: they go the host's own way, and with the kill
+    // switch are refused. Without those that are not captured anyway.
+    std::vector<base::IpPrefix> not_forwarded() const;
 
   private:
     std::vector<base::IpPrefix> denied() const;

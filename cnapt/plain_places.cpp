@@ -11,13 +11,31 @@ using base::IpPrefix;
 namespace {
 
 bool is_inside_private(const IpPrefix& prefix) {
-    return std::any_of(private_prefixes().begin(), private_prefixes().end(),
-                       [&](const IpPrefix& outer) {
-                           return prefix.length >= outer.length && outer.contains(prefix.address);
-                       });
+    return is_covered(private_prefixes(), prefix);
 }
 
 }  // namespace
+
+bool is_covered(std::span<const IpPrefix> outer, const IpPrefix& inner) {
+    return std::any_of(outer.begin(), outer.end(), [&](const IpPrefix& one) {
+        return inner.length >= one.length && one.contains(inner.address);
+    });
+}
+
+std::vector<std::string> private_ranges(std::span<const IpPrefix> prefixes) {
+    std::vector<std::string> names;
+    for (const IpPrefix& range : private_prefixes()) {
+        const bool is_whole = is_covered(prefixes, range);
+        const bool has_part =
+            std::any_of(prefixes.begin(), prefixes.end(), [&](const IpPrefix& one) {
+                return is_covered({&range, 1}, one);
+            });
+        if (is_whole || has_part) {
+            names.push_back((is_whole ? "" : "parts of ") + range.to_string());
+        }
+    }
+    return names;
+}
 
 std::vector<IpPrefix> denied_by_all(std::span<const std::vector<IpPrefix>* const> lists) {
     if (lists.empty()) {

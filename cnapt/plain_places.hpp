@@ -6,6 +6,7 @@
 #include "common/io/net_monitor.hpp"
 
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,13 @@ struct PlainPlaces {
 // list.
 std::vector<base::IpPrefix>
 denied_by_all(std::span<const std::vector<base::IpPrefix>* const> lists);
+
+// `inner` is one of `outer`, or a part of one.
+bool is_covered(std::span<const base::IpPrefix> outer, const base::IpPrefix& inner);
+
+// Names of the private ranges (near_links.hpp) that `prefixes` are in: "10.0.0.0/8", or "parts of
+// 100.64.0.0/10" if the range itself is not among them.
+std::vector<std::string> private_ranges(std::span<const base::IpPrefix> prefixes);
 
 // Adds the private prefixes that the host reaches by routes other than default ones.
 void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<base::IpPrefix>& to);

@@ -34,7 +34,8 @@ constexpr mode_t kPermissionBits = 07777;
 constexpr mode_t kOthersMayWrite = 022;
 constexpr unsigned kOwnDirectory = 0700;
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-constexpr const char* kStubName = "/systemd/resolve/stub-resolv.conf";
+constexpr std::string_view kStubName = "/systemd/resolve/stub-resolv.conf";
+constexpr std::string_view kUplinkName = "/systemd/resolve/resolv.conf";
 
 // "KEY NUMBER\n"
 template <typename T>
@@ -478,16 +479,20 @@ std::vector<base::IpAddress> ResolvFile::original_servers() const {
     return now ? name_servers(text_of(*now)) : std::vector<base::IpAddress>();
 }
 
+bool ResolvFile::leads_to_stub(const Content& content) const {
+    return (content.kind == Kind::Link && content.text.ends_with(kStubName)) ||
+           is_stub_of_resolved(text_of(content));
+}
+
 bool ResolvFile::leads_to_resolved() const {
     const auto now = look();
-    if (!now || kept_) {
-        return false;
-    }
-    const std::string_view text = now->text;
-    const std::string_view stub = kStubName;
-    const bool is_link = now->kind == Kind::Link && text.size() >= stub.size() &&
-                         text.substr(text.size() - stub.size()) == stub;
-    return is_link || is_stub_of_resolved(text_of(*now));
+    return now && !kept_ && leads_to_stub(*now);
+}
+
+bool ResolvFile::hides_file_of_resolved() const {
+    return kept_ &&
+           (leads_to_stub(kept_->original) ||
+            (kept_->original.kind == Kind::Link && kept_->original.text.ends_with(kUplinkName)));
 }
 
 }  // namespace continuo::cnapt

@@ -60,6 +60,8 @@ class ResolvFile {
     std::vector<base::IpAddress> original_servers() const;
     // systemd-resolved writes this file, and programs ask it at its address.
     bool leads_to_resolved() const;
+    // The original is a link to a file that systemd-resolved writes, or names only its stub.
+    bool hides_file_of_resolved() const;
 
   private:
     enum class Kind : uint8_t { Absent, Regular, Link };
@@ -88,6 +90,7 @@ class ResolvFile {
     std::string other_place(const Content& content) const;
     std::string temporary_name() const { return "." + name_ + ".continuo"; }
     std::string aside_name() const { return "." + name_ + ".continuo-original"; }
+    bool leads_to_stub(const Content& content) const;
     // The text that programs read.
     std::string text_of(const Content& content) const;
     base::Result<void> keep(const Kept& kept) const;

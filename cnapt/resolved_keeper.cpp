@@ -1,9 +1,18 @@
 #include "cnapt/resolved_keeper.hpp"
 
+#include "cnapt/name_lookup.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace continuo::cnapt {
+
+namespace {
+
+constexpr uint32_t kStubAddress = 0x7F000035U;  // 127.0.0.53
+constexpr uint16_t kStubPort = 53;
+
+}  // namespace
 
 base::Result<void> ResolvedKeeper::tell(const std::vector<base::IpAddress>& servers) {
     is_told_ = false;
@@ -51,6 +60,17 @@ base::Result<bool> ResolvedKeeper::look(const std::vector<base::IpAddress>& serv
     repaired_at_ = now;
     CTN_TRY(tell(servers));
     return true;
+}
+
+void ask_stub() {
+    static_cast<void>(answers_names({base::IpAddress::v4(kStubAddress), kStubPort}, 0));
+}
+
+void let_resolved_forget(ResolvFile& file, const std::function<void()>& ask) {
+    if (file.hides_file_of_resolved() && !file.is_replaced() &&
+        file.apply({base::IpAddress::v4(kStubAddress)})) {
+        ask();
+    }
 }
 
 }  // namespace continuo::cnapt

@@ -2,9 +2,11 @@
 // others remove them (`resolvectl revert`, a network manager, a restart). Blocking; one thread.
 #pragma once
 
+#include "cnapt/resolv_file.hpp"
 #include "cnapt/resolved_link.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace continuo::cnapt {
 
@@ -38,5 +40,12 @@ class ResolvedKeeper {
     Clock::time_point repaired_at_{};
     std::chrono::seconds rest_ = kResolvedLookInterval;
 };
+
+// Sends the stub of systemd-resolved a question. Blocks until its answer, for some seconds at most.
+void ask_stub();
+// Call before file.restore(). resolved adds the servers of a resolv.conf that is not its own to
+// those of all links, and does not look at one that is: it would keep ours. So it is shown one that
+// names only its stub, which it reads with the next question.
+void let_resolved_forget(ResolvFile& file, const std::function<void()>& ask = ask_stub);
 
 }  // namespace continuo::cnapt

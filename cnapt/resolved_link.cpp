@@ -17,7 +17,6 @@ namespace continuo::cnapt {
 
 namespace {
 
-constexpr unsigned kResolvectlTimeoutSeconds = 5;
 constexpr int kNotExecuted = 127;
 
 constexpr size_t kMaxOutputBytes = 16384;
@@ -32,7 +31,7 @@ constexpr size_t kMaxOutputBytes = 16384;
     ::dup2(nowhere, STDIN_FILENO);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(nowhere, STDERR_FILENO);
-    ::alarm(kResolvectlTimeoutSeconds);  // ends it
+    ::alarm(static_cast<unsigned>(kResolvectlTimeout.count()));  // ends it
     ::execve(program, arguments, environment);
     ::_exit(kNotExecuted);
 }
@@ -114,6 +113,33 @@ bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddr
     return shown == servers && has("DNS Domain", "~.") && is_plain;
 }
 
+// "Link 2 (eth0): ~. lan", "Global: ...", and lines that go on with more domains.
+std::vector<ResolvedDomains> parse_resolved_domains(std::string_view output) {
+    std::vector<ResolvedDomains> links;
+    bool is_of_link = false;
+    while (!output.empty()) {
+        const size_t end = output.find('\n');
+        std::string_view line = output.substr(0, end);
+        output = end == std::string_view::npos ? std::string_view() : output.substr(end + 1);
+        const size_t open = line.find(" (");
+        const size_t close = line.find("):");
+        if (line.rfind("Link ", 0) == 0 && open < close && close != std::string_view::npos) {
+            links.push_back({std::string(line.substr(open + 2, close - open - 2)), {}});
+            line.remove_prefix(close + 2);
+            is_of_link = true;
+        } else if (line.rfind("Global:", 0) == 0) {
+            is_of_link = false;
+        }
+        for (const std::string_view word : split_words(line)) {
+            if (is_of_link) {
+                links.back().domains.emplace_back(word);
+            }
+        }
+    }
+    std::erase_if(links, [](const ResolvedDomains& one) { return one.domains.empty(); });
+    return links;
+}
+
 bool ResolvedLink::is_there() const {
     return ::access((places_.runtime + "/io.systemd.Resolve").c_str(), F_OK) == 0 &&
            ::access(places_.program.c_str(), X_OK) == 0;
@@ -142,6 +168,10 @@ base::Result<void> ResolvedLink::revert() const {
     // for some minutes.
     static_cast<void>(run({"reset-server-features"}).has_value());
     return {};
+}
+
+base::Result<std::vector<ResolvedDomains>> ResolvedLink::domains() const {
+    return parse_resolved_domains(CTN_TRY(run({"--no-pager", "domain"})));
 }
 
 base::Result<std::string> ResolvedLink::run(const std::vector<std::string>& arguments) const {

@@ -5,11 +5,21 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/result.hpp"
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace continuo::cnapt {
+
+// Longest wait for resolvectl. A choice, not measured.
+inline constexpr std::chrono::seconds kResolvectlTimeout{5};
+
+// A link's domains, as resolvectl writes them: "~." (all names), "~corp.example", "lan".
+struct ResolvedDomains {
+    std::string link;
+    std::vector<std::string> domains;
+};
 
 struct ResolvedPlaces {
     std::string program = "/usr/bin/resolvectl";
@@ -30,6 +40,8 @@ class ResolvedLink {
     // Whether the device still has the settings of set(). Errors: as set().
     base::Result<bool> is_set(const std::vector<base::IpAddress>& servers) const;
     base::Result<void> revert() const;
+    // The domains of each link of the host. Errors: as set().
+    base::Result<std::vector<ResolvedDomains>> domains() const;
 
   private:
     base::Result<std::string> run(const std::vector<std::string>& arguments) const;
@@ -41,5 +53,8 @@ class ResolvedLink {
 // Whether `resolvectl status LINK` shows the settings of ResolvedLink::set(). Pure. Lines that a
 // version does not print prove nothing.
 bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddress>& servers);
+
+// The links in the output of `resolvectl domain`, those without a domain left out. Pure.
+std::vector<ResolvedDomains> parse_resolved_domains(std::string_view output);
 
 }  // namespace continuo::cnapt

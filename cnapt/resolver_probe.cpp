@@ -71,8 +71,8 @@ bool connects(const Asked& asked, const base::Endpoint& server) {
     return ::connect(asked.fd.value(), to.data(), to.size()) == 0;
 }
 
-// Uses the tunnel's own address: capture rules may be missing, or be for others. While there are
-// none, IPv6 finds no route, which proves nothing.
+// Uses the tunnel's own address: capture rules may be missing, or be for others. Where IPv6 finds
+// no route, that proves nothing.
 Asked ask_through(const ResolverProbe& probe, const base::Endpoint& server) {
     Asked asked = open_socket(server);
     const base::IpAddress& own = server.address.is_v4() ? probe.ipv4 : probe.ipv6;

@@ -170,12 +170,12 @@ void SnaptSet::look_up_names() {
                     found->addresses = resolve(entry, places, &found->unknown);
                 }
             },
-            [this, found, entry, asks_nat64] {
+            [this, found, entry, asks_nat64, marks = marks_] {
                 is_resolving_ = false;
                 Member* const asked = find(entry.name);
                 if (!asks_nat64) {
                     on_looked_up(entry, std::move(found->addresses), found->unknown);
-                } else if (asked != nullptr && asked->entry == entry) {
+                } else if (asked != nullptr && asked->entry == entry && marks == marks_) {
                     on_nat64_asked(*asked, found->nat64);
                 }
             });
@@ -336,13 +336,7 @@ void SnaptSet::on_network_changed() {
     if (marks != marks_) {
         marks_ = std::move(marks);
         resolve_again_at_ = {};
-        for (Member& member : members_) {
-            if (!wants_nat64(member)) {
-                member.asked_nat64.reset();
-                follow_nat64(member, std::nullopt);
-            }
-            member.is_nat64_asked = false;
-        }
+        forget_nat64_answers();
     }
     follow_connected();
     follow_routers();

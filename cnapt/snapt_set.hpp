@@ -60,7 +60,8 @@ class SnaptSet {
         // NAT64 prefix of the host's network: reaches the SNAPT's IPv4 addresses by IPv6.
         std::optional<base::IpPrefix> nat64{};
         bool is_nat64_asked = false;                  // in this network, or told
-        std::optional<base::IpPrefix> asked_nat64{};  // the last answer
+        std::optional<base::IpPrefix> asked_nat64{};  // the last answer in this network
+        bool is_nat64_of_router = false;              // no name server said it
     };
 
     struct UsageQuestion {
@@ -84,6 +85,9 @@ class SnaptSet {
     // What routers tell comes before what name servers know, unless it has led nowhere.
     void choose_nat64_of(Member& member);
     void on_nat64_asked(Member& member, const std::optional<base::IpPrefix>& found);
+    // Data goes by the prefix in use.
+    static bool is_reached_by_nat64(const Member& member);
+    void forget_nat64_answers();
     std::optional<io::KnownPref64> told_by_router() const;
     void follow_routers();
     // Data goes nowhere, and TCP found nothing there.

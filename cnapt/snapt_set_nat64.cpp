@@ -28,7 +28,8 @@ std::vector<base::Endpoint> SnaptSet::with_nat64(const Member& member) {
     return addresses;
 }
 
-// What another network made is nothing here.
+// Sets the prefix in use. An address made with a former prefix is forgotten: it may lead nowhere,
+// or to the NAT64 of a network that the host has left.
 void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix) {
     member.is_nat64_asked = true;
     if (prefix == member.nat64) {
@@ -46,10 +47,30 @@ void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>&
     use(member, with_nat64(member));
 }
 
+// The path has answered since its uplink came, so a prefix of a former network does not count.
+bool SnaptSet::is_reached_by_nat64(const Member& member) {
+    const SnaptLink& link = member.client->link();
+    if (!member.nat64 || !link.session || !link.active_slot || member.client->is_lost()) {
+        return false;
+    }
+    if (link.is_on_stream) {
+        return link.is_control_open && member.nat64->contains(link.stream_address.address);
+    }
+    return member.nat64->contains(link.address().address) &&
+           link.session->paths().path(*link.active_slot).has_answered;
+}
+
+// A prefix that only a router told is not kept once the router has withdrawn it.
 void SnaptSet::choose_nat64_of(Member& member) {
-    const bool works = member.client->is_started() && !member.client->is_lost();
-    follow_nat64(member, choose_nat64(told_nat64_, member.asked_nat64,
-                                      works ? member.nat64 : std::optional<base::IpPrefix>()));
+    const auto is_told = [&](const std::optional<base::IpPrefix>& prefix) {
+        return told_nat64_ && prefix == told_nat64_->prefix;
+    };
+    const bool is_withdrawn = member.is_nat64_of_router && !is_told(member.nat64);
+    const bool works = !is_withdrawn && is_reached_by_nat64(member);
+    const auto chosen = choose_nat64(told_nat64_, member.asked_nat64,
+                                     works ? member.nat64 : std::optional<base::IpPrefix>());
+    member.is_nat64_of_router = is_told(chosen) && chosen != member.asked_nat64;
+    follow_nat64(member, chosen);
 }
 
 void SnaptSet::on_nat64_asked(Member& member, const std::optional<base::IpPrefix>& found) {
@@ -57,7 +78,19 @@ void SnaptSet::on_nat64_asked(Member& member, const std::optional<base::IpPrefix
     choose_nat64_of(member);
 }
 
-// By an uplink whose interface has no IPv4.
+// An answer that name servers gave in another network says nothing about this one.
+void SnaptSet::forget_nat64_answers() {
+    for (Member& member : members_) {
+        member.asked_nat64.reset();
+        if (!wants_nat64(member)) {
+            member.is_nat64_of_router = false;
+            follow_nat64(member, std::nullopt);
+        }
+        member.is_nat64_asked = false;
+    }
+}
+
+// Only a router of an uplink whose interface has no IPv4 counts.
 std::optional<io::KnownPref64> SnaptSet::told_by_router() const {
     std::optional<io::KnownPref64> best;
     const auto& uplinks = parts_.node.uplinks().list();
@@ -74,7 +107,8 @@ std::optional<io::KnownPref64> SnaptSet::told_by_router() const {
     return best;
 }
 
-// What is over is asked for; until then the prefix stays as it is.
+// When routers no longer tell a prefix, name servers are asked. Until they have answered, the
+// prefix in use stays.
 void SnaptSet::follow_routers() {
     const bool was_told = told_nat64_.has_value();
     told_nat64_ = told_by_router();

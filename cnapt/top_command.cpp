@@ -162,10 +162,9 @@ Top top_of(const std::vector<JsonValue>& flows,
 }
 
 uint64_t bits_per_s(uint64_t bytes, base::Duration span) {
-    constexpr double kBitsPerByte = 8;
-    constexpr double kMicroseconds = 1e6;
     const auto us = static_cast<double>(std::max<int64_t>(base::to_us(span), 1));
-    return static_cast<uint64_t>(static_cast<double>(bytes) * kBitsPerByte * kMicroseconds / us);
+    const double bits = static_cast<double>(bytes) * static_cast<double>(config::kBitsPerByte);
+    return static_cast<uint64_t>(bits * static_cast<double>(config::kMicroseconds) / us);
 }
 
 void write_sums(JsonWriter& json, const Row& row, base::Duration span) {
@@ -203,11 +202,9 @@ std::string top_json(const Top& top, const Request& request) {
 std::vector<Table::Column> heads_of(const Request& request) {
     std::vector<Table::Column> heads;
     if (request.by.empty()) {
-        constexpr uint8_t kEnoughAddress = 21;
-        constexpr uint8_t kEnoughName = 11;
         heads = {{"PROTO"},
-                 {"DESTINATION", Align::Left, 0, kEnoughAddress},
-                 {"PROCESS", Align::Left, 0, kEnoughName},
+                 {"DESTINATION", Align::Left, 0, report::kEnoughAddress},
+                 {"PROCESS", Align::Left, 0, report::kEnoughName},
                  {"APP", Align::Left, 5},
                  {"CLASS", Align::Left, 1},
                  {"PATH", Align::Left, 3}};

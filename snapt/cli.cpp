@@ -1,5 +1,6 @@
 #include "snapt/cli.hpp"
 
+#include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/report/flow_list.hpp"
 #include "common/report/status_report.hpp"
@@ -20,6 +21,7 @@
 
 namespace continuo::snapt {
 
+using config::kMicroseconds;
 using report::Align;
 using report::CommandOutput;
 using report::JsonValue;
@@ -29,7 +31,7 @@ using report::Table;
 
 namespace {
 
-constexpr uint8_t kEnoughAddress = 18;  // of a column on a narrow screen
+constexpr uint8_t kEnoughFrom = 18;  // width at which that column is cut on a narrow screen
 constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput check_command(const ParsedCommand& command) {
@@ -53,7 +55,6 @@ report::OptionSpec state_option() {
     return {"--state", "DIR", OptionValue::Required, false, {}, "state directory"};
 }
 
-constexpr int64_t kMicroseconds = 1'000'000;
 constexpr int64_t kMaxShownS = 253'402'300'799;  // the end of 9999
 
 // "2026-11-23 18:05", UTC.
@@ -327,7 +328,7 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
 std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t columns) {
     Table table({{"USER"},
                  {"NODE"},
-                 {"FROM", Align::Left, 1, kEnoughAddress},
+                 {"FROM", Align::Left, 1, kEnoughFrom},
                  {"BY", Align::Left, 5},
                  {"RTT", Align::Right, 3},
                  {"LOSS", Align::Right, 6},

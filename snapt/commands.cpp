@@ -1,5 +1,6 @@
 #include "snapt/commands.hpp"
 
+#include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 #include "snapt/nat_limit.hpp"
@@ -9,6 +10,8 @@
 
 namespace continuo::snapt {
 
+using config::kBitsPerByte;
+using config::kMicroseconds;
 using report::JsonWriter;
 using session::Session;
 
@@ -16,7 +19,6 @@ namespace {
 
 constexpr int kPercentDigits = 2;
 constexpr int kLossDigits = 6;
-constexpr uint64_t kBitsPerByte = 8;
 
 void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
     report::TrafficFigures up = dataplane::received_figures(relay.received());
@@ -31,7 +33,6 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
         json.null();
         return;
     }
-    constexpr int64_t kMicroseconds = 1'000'000;
     const LedgerStatus& ledger = *info.ledger;
     json.begin_object();
     json.field("epoch", ledger.epoch);

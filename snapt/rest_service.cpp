@@ -265,9 +265,9 @@ void RestService::Inner::answer_live(const Call& call, const Done& done) {
         } else if (call.operation == Operation::Sinks) {
             done({200, report::json_text((*status)["sinks"])});
         } else {
-            constexpr int64_t kMicroseconds = 1'000'000;
             done({200,
-                  rest::metrics_text(*status, server->counters(), daemon::utc_us() / kMicroseconds),
+                  rest::metrics_text(*status, server->counters(),
+                                     daemon::utc_us() / config::kMicroseconds),
                   std::string(rest::kMetricsType)});
         }
         return;

@@ -1,12 +1,14 @@
 #include "snapt/usage_json.hpp"
 
+#include "common/config/units.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 
 namespace continuo::snapt {
-namespace {
 
-constexpr int64_t kMicroseconds = 1'000'000;
+using config::kMicroseconds;
+
+namespace {
 
 void write_key(report::JsonWriter& json,
                std::string_view name,

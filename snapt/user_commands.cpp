@@ -11,11 +11,13 @@
 #include <system_error>
 
 namespace continuo::snapt {
+
+using config::kMicroseconds;
+
 namespace {
 
 constexpr std::array<std::string_view, 7> kActions = {"add",    "list",   "disable", "enable",
                                                       "rotate", "revoke", "remove"};
-constexpr int64_t kMicroseconds = 1'000'000;
 
 std::string line(std::string text, std::string_view comment = {}) {
     constexpr size_t kCommentColumn = 35;

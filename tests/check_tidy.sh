@@ -3,10 +3,10 @@
 # out, of all since COMMIT (--since), or all (--all). A change begins where its branch left its upstream or main; on main itself
 # it is the last commit. Changes that are not committed yet belong to it. Files in which only comments changed do not.
 # Warning options that only g++ knows are no findings.
-# usage: tests/check_tidy.sh BUILD_DIR [--all | --since COMMIT]
+# usage: tests/check_tidy.sh PRESET [--all | --since COMMIT]
 set -eu
 cd "$(git rev-parse --show-toplevel)"
-build=$1
+preset=${1##*/}
 begin_of_change() {
     for branch in '@{upstream}' origin/main main; do
         base=$(git merge-base HEAD "$branch" 2>/dev/null) || continue
@@ -36,7 +36,7 @@ esac
 # Each file by itself and without the precompiled header, which g++ makes for g++ alone: it has to include what it uses.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
-cmake --preset "${build##*/}" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=OFF >"$database/log" 2>&1 ||
+cmake --preset "$preset" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=OFF >"$database/log" 2>&1 ||
     { cat "$database/log"; exit 1; }
 set --
 for file in $files; do

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/time.hpp"
+#include "common/config/units.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -24,16 +25,15 @@ class RecentRate {
     }
     // Nothing while there was not enough time since the first look.
     std::optional<uint64_t> bits_per_s(uint64_t total_bytes, base::TimePoint now) const {
-        constexpr uint64_t kBitsPerByte = 8;
-        constexpr double kMicroseconds = 1e6;
         const bool is_known = older_.at != base::TimePoint{} && total_bytes >= older_.total_bytes &&
                               now - older_.at >= kShortest;
         if (!is_known) {
             return std::nullopt;
         }
-        const auto bits = static_cast<double>((total_bytes - older_.total_bytes) * kBitsPerByte);
+        const auto bits =
+            static_cast<double>((total_bytes - older_.total_bytes) * config::kBitsPerByte);
         const auto us = static_cast<double>(base::to_us(now - older_.at));
-        return static_cast<uint64_t>(bits * kMicroseconds / us);
+        return static_cast<uint64_t>(bits * static_cast<double>(config::kMicroseconds) / us);
     }
 
   private:

@@ -36,6 +36,9 @@ struct ReversePathRule {
 
 class NetfilterClient {
   public:
+    // Connections that forget() forgets before it lets other threads work: about 100 us.
+    static constexpr size_t kForgottenAtOnce = 16;
+
     static base::Result<NetfilterClient> open();
 
     // A counter that rises by one with every change of nftables, whether one rule or many tables in

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 namespace continuo::report {
 namespace {
@@ -22,13 +24,30 @@ std::string field_of(const JsonValue& value) {
     return text ? std::string(*text) : json_text(value);
 }
 
+bool is_negative_number(std::string_view text) {
+    const bool is_signed =
+        text.size() > 1 && text[0] == '-' && text[1] >= '0' && text[1] <= '9';  // no -inf
+    double number = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    return is_signed && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+// Spreadsheets run text that begins so (OWASP, CSV Injection).
+bool is_formula(std::string_view text) {
+    constexpr std::string_view kBeginnings = "=+-@\t\r";
+    return !text.empty() && kBeginnings.find(text.front()) != std::string_view::npos &&
+           !is_negative_number(text);
+}
+
 }  // namespace
 
 std::string csv_field(std::string_view text) {
+    const std::string_view before = is_formula(text) ? "'" : "";
     if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-        return std::string(text);
+        return std::string(before).append(text);
     }
     std::string field = "\"";
+    field += before;
     for (const char c : text) {
         field += c;
         if (c == '"') {

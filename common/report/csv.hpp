@@ -9,7 +9,8 @@
 
 namespace continuo::report {
 
-// In quotes where that is needed.
+// In quotes where that is needed. Text that a spreadsheet would run as a formula, because it begins
+// with = + - @ TAB or CR and is no number, gets an apostrophe in front.
 std::string csv_field(std::string_view text);
 // With its line end, CRLF.
 std::string csv_line(const std::vector<std::string>& fields);

@@ -9,10 +9,12 @@
 #include <system_error>
 
 namespace continuo::report {
+
+using config::kMicroseconds;
+
 namespace {
 
 constexpr std::string_view kUsageKeys[] = {"user", "class", "snapt", "day", "month", "app"};
-constexpr int64_t kMicroseconds = 1'000'000;
 constexpr int64_t kLatestUnixSeconds = 253'402'300'799;  // end of the year 9999
 
 std::optional<int64_t> parse_unix_seconds(std::string_view text) {

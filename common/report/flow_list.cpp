@@ -16,10 +16,7 @@ namespace {
 constexpr double kActiveSeconds = 10;
 // The rank of the column that is left out first.
 constexpr uint8_t kLastRank = 10;
-// Widths at which texts are cut on a narrow screen.
-constexpr uint8_t kEnoughAddress = 21;  // 198.51.100.200:65535
-constexpr uint8_t kEnoughName = 11;
-constexpr uint8_t kEnoughState = 10;
+constexpr uint8_t kEnoughState = 10;  // width at which it is cut on a narrow screen
 
 struct OrderName {
     std::string_view name;

@@ -13,6 +13,10 @@
 
 namespace continuo::report {
 
+// Widths at which addresses and names of processes are cut on a narrow screen (Column::enough).
+inline constexpr uint8_t kEnoughAddress = 21;  // 198.51.100.200:65535
+inline constexpr uint8_t kEnoughName = 11;
+
 // Orders of `--sort`. Active: flows that are in use first, those that carried most in front. The
 // others: the largest first, or by name.
 enum class FlowOrder : uint8_t { Active, Bytes, Up, Down, Age, Process, Class, Destination };

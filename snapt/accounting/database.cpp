@@ -307,6 +307,7 @@ Result<void> Database::create_schema() {
     // Another process may have been faster.
     if (CTN_TRY(query_integer(*this, "PRAGMA application_id")) != kApplicationId) {
         CTN_TRY(execute(kSchemaSql));
+        CTN_TRY(execute(kUsageSumsSql));
         const std::string owner = "PRAGMA application_id=" + std::to_string(kApplicationId) +
                                   "; PRAGMA user_version=" + std::to_string(kSchemaVersion);
         CTN_TRY(execute(owner.c_str()));
@@ -322,15 +323,17 @@ Result<void> Database::migrate(const std::string& path, OpenMode mode) {
     if (mode != OpenMode::Renew) {
         auto taken = FolderLock::take(std::filesystem::path(path).parent_path().string());
         if (!taken) {
-            return Error{Errc::Unsupported,
-                         "ledger.db is of an older version, and a snapt runs with it; restart that",
-                         0};
+            return Error{
+                Errc::Unsupported,
+                "ledger.db is of an older version, and a snapt runs with it; restart that, "
+                "unless it is renewing it",
+                0};
         }
         lock = std::move(taken).value();
     }
     base::log(base::LogLevel::Info,
               "ledger.db is of an older version: it is renewed, which takes some "
-              "ten seconds for a million records");
+              "twenty seconds for a million records");
     Transaction transaction = CTN_TRY(Transaction::begin(*this));
     // Another process may have been faster.
     int64_t version = CTN_TRY(query_integer(*this, "PRAGMA user_version"));

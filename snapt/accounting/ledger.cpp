@@ -264,6 +264,7 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
     }
     CTN_TRY(seal_slots(late, sealing));
     CTN_TRY(write_merged(late, sealing));
+    CTN_TRY(statements_->records.write(sealing.sums));
     CTN_TRY(write_sessions(late, sealing));
     const bool is_empty = sealing.sealed.empty() && freed_flows_.empty() && pending_apps_.empty() &&
                           sealing.ended_sessions.empty() && sealing.records == 0;
@@ -380,7 +381,7 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
     record.flags |=
         pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);
-    CTN_TRY(statements_->records.insert(record));
+    CTN_TRY(statements_->records.insert(record, sealing.sums));
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
     return record.t_end;

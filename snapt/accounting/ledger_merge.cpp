@@ -178,7 +178,7 @@ Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& s
     record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
-    return statements_->records.insert(record);
+    return statements_->records.insert(record, sealing.sums);
 }
 
 // After the commit.

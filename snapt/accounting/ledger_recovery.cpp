@@ -131,6 +131,7 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         }
     }
     merged_.clear();
+    RecordSums sums;
     for (const SlotImage& image : latest) {
         const auto before = sealed.find(image.flow_id);
         const Sealed base = before == sealed.end() ? Sealed{} : before->second;
@@ -147,9 +148,10 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         record.cause = Cause::Recovered;
         record.flags |= record_flag::kRecovered | record_flag::kLast |
                         (before == sealed.end() ? record_flag::kFirst : 0U);
-        CTN_TRY(statements_->records.insert(record));
+        CTN_TRY(statements_->records.insert(record, sums));
         ++status_.recovered_records;
     }
+    CTN_TRY(statements_->records.write(sums));
     if (status_.recovered_records > 0) {
         CTN_TRY(statements_->write_event(now_us, "recovered",
                                          std::to_string(status_.recovered_records) + " records"));

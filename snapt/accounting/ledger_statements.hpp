@@ -23,6 +23,7 @@ struct Ledger::Sealing {
     uint64_t merged_flows = 0;
     int64_t next_seq = 0;
     size_t records = 0;
+    RecordSums sums;  // of those records
     uint64_t orphans = 0;
 };
 

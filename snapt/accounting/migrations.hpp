@@ -3,6 +3,7 @@
 #pragma once
 
 #include "snapt/accounting/schema.hpp"
+#include "snapt/accounting/usage_sums.hpp"
 
 #include <array>
 
@@ -138,6 +139,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
     "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
     "",  // longer images in open_flow; shorter ones are read
+    kUsageSumsSql,
 };
 
 }  // namespace continuo::snapt

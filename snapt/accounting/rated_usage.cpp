@@ -95,6 +95,9 @@ std::string group_of(const Statement& record, const UsageQuery& query, const Tim
             break;
         case UsageKey::App:
             row.app = record.optional_text(Column::App);
+            if (row.app && row.app->empty()) {
+                row.app.reset();  // as in the sums
+            }
             break;
         }
     }

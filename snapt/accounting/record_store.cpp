@@ -173,10 +173,11 @@ Result<RecordDigest> digest_of(const UsageRecord& record) {
 }
 
 Result<RecordStore> RecordStore::open(Database& database) {
-    return RecordStore(CTN_TRY(database.prepare(kInsertSql)));
+    Statement insert = CTN_TRY(database.prepare(kInsertSql));
+    return RecordStore(std::move(insert), CTN_TRY(RecordSums::add_sum(database)));
 }
 
-Result<void> RecordStore::insert(const UsageRecord& record) {
+Result<void> RecordStore::insert(const UsageRecord& record, RecordSums& sums) {
     const RecordDigest digest = CTN_TRY(digest_of(record));
     Binder binder{insert_};
     for_each_field(record, binder);
@@ -185,7 +186,14 @@ Result<void> RecordStore::insert(const UsageRecord& record) {
     binder(record.tun_up);
     binder(record.tun_down);
     insert_.bind(binder.parameter + 1, base::ByteView(digest));
+    sums.add(record);
     return insert_.run();
+}
+
+Result<void> RecordStore::insert(const UsageRecord& record) {
+    RecordSums sums;
+    CTN_TRY(insert(record, sums));
+    return write(sums);
 }
 
 namespace {

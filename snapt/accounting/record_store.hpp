@@ -1,9 +1,10 @@
-// RecordStore: writes usage records into the ledger. Records are never changed; each carries a
-// SHA-256 over its fields.
+// RecordStore: writes usage records and their sums into the ledger. Records are never changed; each
+// carries a SHA-256 over its fields.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
 #include "snapt/accounting/database.hpp"
+#include "snapt/accounting/record_sums.hpp"
 #include "snapt/accounting/usage.hpp"
 
 #include <array>
@@ -27,11 +28,18 @@ class RecordStore {
     RecordStore() = default;  // of no use until assigned
     // `database` must outlive it.
     static base::Result<RecordStore> open(Database& database);
+    // Writes the record and adds it to `sums`, which have to be written before the transaction is
+    // committed.
+    base::Result<void> insert(const flow::UsageRecord& record, RecordSums& sums);
+    base::Result<void> write(const RecordSums& sums) { return sums.write(add_sum_); }
+    // Writes the record with its sums.
     base::Result<void> insert(const flow::UsageRecord& record);
 
   private:
-    explicit RecordStore(Statement insert) : insert_(std::move(insert)) {}
+    RecordStore(Statement insert, Statement add_sum)
+        : insert_(std::move(insert)), add_sum_(std::move(add_sum)) {}
     Statement insert_;
+    Statement add_sum_;
 };
 
 // All records of an epoch in the order of seq, with their digests checked (Malformed when one

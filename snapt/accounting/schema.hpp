@@ -1,6 +1,6 @@
-// The tables of ledger.db. Identity and version are in SQLite's own header (application_id,
-// user_version), so that a foreign file is never touched. A user is an account with a name. Rows
-// belong to the account, whose id is never reused; the name may be.
+// The tables of ledger.db; that of sums is in usage_sums.hpp. Identity and version are in SQLite's
+// own header (application_id, user_version), so that a foreign file is never touched. A user is an
+// account with a name. Rows belong to the account, whose id is never reused; the name may be.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 11;
+inline constexpr int64_t kSchemaVersion = 12;
 
 // Images that open_flow may hold, by the version that began to write them: what an image lacks at
 // its end is 0. Each form has what the one before lacks: undelivered_down, tunnel_up and

@@ -1,5 +1,6 @@
-// Usage: sums of usage records by user, class, SNAPT, day, month or application, for `snapt usage`
-// and `cnapt usage`. Seal first (Accountant::usage does), so that live flows are included.
+// Usage: sums of usage records (usage_sums.hpp has most of them) by user, class, SNAPT, day, month
+// or application, for `snapt usage` and `cnapt usage`. Seal first (Accountant::usage does), so that
+// live flows are included.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -49,7 +50,7 @@ struct UsageRow {
     std::optional<std::string> day;    // "2026-11-01"
     std::optional<std::string> month;  // "2026-11"
     std::optional<std::string> app;
-    int64_t flows = 0;  // with a record in the group
+    int64_t flows = 0;  // that began in the group: whose first record is in it
     int64_t payload_up = 0;
     int64_t payload_down = 0;
     int64_t inner_up = 0;
@@ -79,7 +80,7 @@ struct UsageReport {
 // NotFound for an unknown zone, InvalidConfig for a repeated key, LimitReached beyond `limits`.
 base::Result<UsageReport>
 query_usage(Database& database, const UsageQuery& query, const UsageLimits& limits = {});
-// Like query_usage(): uses the users' index for a question about one.
+// Like query_usage(): reads sums, and uses the users' index for a question about one.
 std::string usage_sql(const UsageQuery& query);
 
 // The records of a query: SQL from FROM on, without grouping, and its parameters, which are the

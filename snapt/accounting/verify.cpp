@@ -4,6 +4,7 @@
 #include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
+#include "snapt/accounting/sums_check.hpp"
 
 #include <algorithm>
 #include <map>
@@ -62,7 +63,7 @@ Result<bool> is_cut_short(Database& database) {
            select.integer(0) + 1 != select.integer(1);
 }
 
-Result<void> verify_records(Database& database, std::vector<LedgerCheck>& checks) {
+Result<void> verify_records(Database& database, SumsCheck& sums, std::vector<LedgerCheck>& checks) {
     const int64_t pruned_until_us = CTN_TRY(oldest_end(database)) + kPrunedEdgeUs;
     uint64_t records = 0;
     Faults digests;
@@ -70,6 +71,7 @@ Result<void> verify_records(Database& database, std::vector<LedgerCheck>& checks
     std::optional<Place> before;
     CTN_TRY(visit_records(database, [&](const UsageRecord& record, bool is_genuine) {
         ++records;
+        sums.add(record);
         if (!is_genuine) {
             digests.add(key_text(record));
         }
@@ -212,16 +214,33 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
     return {};
 }
 
+// `sums` has the records.
+Result<void> verify_sums(Database& database, SumsCheck& sums, std::vector<LedgerCheck>& checks) {
+    CTN_TRY(sums.add_charges(database));
+    CTN_TRY(sums.take_sums(database));
+    Faults faults;
+    for (const std::string& day : sums.wrong_days()) {
+        faults.add(day);
+    }
+    checks.push_back({"sums", !faults.has_any(),
+                      faults.text("days have sums that their records and charges do not make",
+                                  std::to_string(sums.days()) +
+                                      " days, as their records and charges make them")});
+    return {};
+}
+
 }  // namespace
 
 Result<std::vector<LedgerCheck>> verify_ledger(Database& database) {
     ReadMoment moment(database);
     CTN_TRY(moment.begin());
     std::vector<LedgerCheck> checks;
-    CTN_TRY(verify_records(database, checks));
+    SumsCheck sums;
+    CTN_TRY(verify_records(database, sums, checks));
     CTN_TRY(verify_plans(database, checks));
     CTN_TRY(verify_money(database, checks));
     CTN_TRY(verify_charges(database, checks));
+    CTN_TRY(verify_sums(database, sums, checks));
     return checks;
 }
 

@@ -1,6 +1,6 @@
 // verify: searches the ledger database for what no run of snapt writes: gaps in the sequence of
 // usage records, wrong digests, balances that are not the sum of their entries, charges that their
-// records do not give.
+// records do not give, days whose sums are not those of their records and charges.
 #pragma once
 
 #include "snapt/accounting/database.hpp"
@@ -12,7 +12,8 @@
 namespace continuo::snapt {
 
 struct LedgerCheck {
-    std::string_view what;  // "records", "sequence", "plans", "entries", "balances", "charges"
+    // "records", "sequence", "plans", "entries", "balances", "charges", "sums"
+    std::string_view what;
     bool is_good = true;
     std::string found;
 };

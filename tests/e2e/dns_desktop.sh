@@ -30,6 +30,13 @@ claim "all domains are the uplink's, too: names resolve through the tunnel" twel
 nothing_beside 1 "and the access point is not asked"
 claim "what resolved sends there is refused, and counted" more_than "$(refused)" 0
 claim "doctor says by whom names are looked up" finds 'ok dns 203.0.113.10 answers through the tunnel, and so does 127.0.0.53'
+claim "that an uplink has all domains, too, and what becomes of that" finds \
+    '127.0.0.53; up1 has all domains \(~\.\), too: what systemd-resolved asks there is refused, nothing to do; refused so far: [1-9][0-9]* packets'
+# A domain of the network's own, as DHCP tells it, in place of all.
+tell domain up1 corp.example
+claim "doctor says what a domain of the uplink's own needs" finds \
+    '127.0.0.53; corp.example of uplinks are not looked up there: without \[dns\] they are; refused so far: [1-9][0-9]* packets'
+manages 1
 
 move 2 11
 asked=$(by_resolver 2)
@@ -66,7 +73,7 @@ claim "and dns.state says so" wait_for 10 is_dns tunnel
 # --- A resolver that says nothing
 
 kill -STOP "${pid_of[resolved]}"
-claim "one that hangs is told in dns.state" wait_for 75 is_dns failed
+claim "one that hangs is told in dns.state" wait_for 30 is_dns failed
 claim "and by doctor" finds 'fail dns 203.0.113.10 answers through the tunnel, but not 127.0.0.53, whom this host asks'
 kill -CONT "${pid_of[resolved]}"
 claim "and no more when it goes on" wait_for 20 is_dns tunnel

@@ -57,6 +57,21 @@ claim "and resolved" wait_for 5 nothing_of_ours
 rm "$resolv"
 ln -s ../run/systemd/resolve/stub-resolv.conf "$resolv"
 
+# --- Without resolvectl the link is replaced, and resolved takes our server from what is there
+
+ours_of_all_links() { tell dns | grep '^Global:.*203.0.113.10'; }
+with_all=("${node_shell[@]}")
+node_shell=(unshare -m sh -c "${with_places% && exec*} && mount --bind /dev/null /usr/bin/resolvectl && exec \"\$@\"" "$work")
+start_cnapt
+node_shell=("${with_all[@]}")
+claim "where it cannot be told the link is replaced" wait_for 10 grep -qx 'nameserver 203.0.113.10' "$resolv"
+tell query c.example
+claim "and it takes our server from there" ours_of_all_links
+stop cnapt
+claim "resolv.conf is as it was" leads_to_stub
+claim "no server of ours is left" eval '! ours_of_all_links'
+claim "and the access point is asked" eval 'for i in 1 2 3 4 5; do in_ns node getent ahostsv4 "b$i.example" | grep -q "^198.51.100.2 " || exit 1; done'
+
 # --- The link is replaced while names go through the tunnel
 
 start_cnapt

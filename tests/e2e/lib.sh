@@ -31,7 +31,7 @@ skip() {
     exit 77
 }
 
-# require TOOL... : skips the test where the machine cannot run it.
+# require TOOL... : skips the test where the machine cannot run it. May be called again for more tools.
 require() {
     local tool
     [ "$(id -u)" = 0 ] || skip "needs root (network namespaces)"
@@ -39,6 +39,7 @@ require() {
     for tool in ip nft "$@"; do
         command -v "$tool" >/dev/null || skip "needs $tool"
     done
+    [ -z "$work" ] || return 0  # a library has called it
     if [ -n "${CONTINUO_BIN-}" ]; then PATH=$(cd "$CONTINUO_BIN" && pwd):$PATH; fi
     command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
     work=$(mktemp -d "${TMPDIR:-/tmp}/e2e.XXXXXX")
@@ -269,14 +270,22 @@ build_topology() {
 
 # ipv6_beside N : by gateway N IPv6 has a way to the Internet beside the tunnel, without NAT.
 ipv6_beside() {
-    address node "up$1" "2001:db8:1$1::2/64"
     address "gw$1" lan "2001:db8:1$1::1/64"
     address "gw$1" wan "2001:db8:2$1::2/64"
     address core "gw$1" "2001:db8:2$1::1/64"
     in_ns "gw$1" sysctl -qw net.ipv6.conf.all.forwarding=1
     ip -n "$(ns "gw$1")" -6 route add default via "2001:db8:2$1::1"
     ip -n "$(ns core)" -6 route add "2001:db8:1$1::/64" via "2001:db8:2$1::2"
+    join_ipv6 "$1"
+}
+# join_ipv6 N, leave_ipv6 N : the node's own part of that.
+join_ipv6() {
+    address node "up$1" "2001:db8:1$1::2/64"
     ip -n "$(ns node)" -6 route add default via "2001:db8:1$1::1" dev "up$1" metric "$1"
+}
+leave_ipv6() {
+    ip -n "$(ns node)" -6 route del default via "2001:db8:1$1::1" dev "up$1" metric "$1"
+    ip -n "$(ns node)" -6 addr del "2001:db8:1$1::2/64" dev "up$1"
 }
 
 # --- The node's place: gateway GW (1 or 2) as host HOST
@@ -317,28 +326,7 @@ is_active() { equal "$(cnapt_json paths | json "','.join(p['interface'] for p in
 # wire_session N USER : the id on the wire, up, of the session of USER at SNAPT N that began last.
 wire_session() { sed -n "s/.*login user=$2 .* session=\([0-9]*\) .*/\1/p" "$work/snapt$1.log" | tail -n 1; }
 
-# two_lan_hosts : lan1 and lan2 at the node's interfaces port1 and port2, 10.7.1.2 and 10.7.2.2; the node forwards.
-two_lan_hosts() {
-    local n
-    new_namespace lan1 lan2
-    for n in 1 2; do
-        connect node "port$n" "lan$n" eth
-        address node "port$n" "10.7.$n.1/24" "fd07:$n::1/64"
-        address "lan$n" eth "10.7.$n.2/24" "fd07:$n::2/64"
-        ip -n "$(ns "lan$n")" route add default via "10.7.$n.1"
-        ip -n "$(ns "lan$n")" -6 route add default via "fd07:$n::1"
-    done
-    in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-}
-
-# new_stranger : a host at the core that has no key.
-new_stranger() {
-    new_namespace stranger
-    connect stranger eth core stranger
-    address stranger eth 192.0.2.130/25
-    address core stranger 192.0.2.129/25
-    ip -n "$(ns stranger)" route add default via 192.0.2.129
-}
+. "$lib_dir/lib_hosts.sh"
 
 # --- Processes
 # spawn NS NAME COMMAND... : in the background; output in $work/NAME.log, process id in pid_of[NAME].

@@ -14,9 +14,10 @@ start_resolved() {
     wait_for 10 test -S "$work/run/systemd/resolve/io.systemd.Resolve"
 }
 
-# resolved_host : its topology, with SNAPT 1, user alice and [dns], and a name server at each gateway.
+# resolved_host [MOUNT] : its topology, with SNAPT 1, user alice and [dns], and a name server at each gateway. The node's programs
+# run after the command MOUNT, too, in which $0 is $work, and after $with_places.
 resolved_host() {
-    local n policy user with_places
+    local n policy user
     build_topology
     start_snapt 1
     add_user alice
@@ -40,7 +41,7 @@ resolved_host() {
     rm -f "$resolv"
     ln -s ../run/systemd/resolve/stub-resolv.conf "$resolv"
     chmod 755 "$work" "$work/etc" "$work/run"
-    with_places='mount --bind "$0/etc" /etc && mount --bind "$0/run" /run && exec "$@"'
+    with_places="${1:+$1 && }"'mount --bind "$0/etc" /etc && mount --bind "$0/run" /run && exec "$@"'
     # cnapt looks for resolvectl where the package has it.
     [ -x /usr/bin/resolvectl ] || with_places="mount -t overlay -o lowerdir=$tools/usr/bin:/usr/bin overlay /usr/bin && $with_places"
     node_shell=(unshare -m sh -c "$with_places" "$work")

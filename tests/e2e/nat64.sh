@@ -29,6 +29,14 @@ nat64() {
     spawn "gw$1" "dns$1" "$python" "$support_dir/dns_responder.py" --port 53 --nat64 "$2/96"
     wait_for 10 listens "gw$1" 53
 }
+# no_nat64 N : its name server knows nothing of it; what is asked of it is counted in $work/askedN.
+no_nat64() {
+    stop "dns$1"
+    : >"$work/asked$1"
+    spawn "gw$1" "dns$1" "$python" "$support_dir/dns_responder.py" --port 53 --log "$work/asked$1"
+    wait_for 10 listens "gw$1" 53
+}
+prefix() { cnapt_json snapts | json "d[0]['nat64']"; }
 remote() { cnapt_json snapts | json "d[0]['address']"; }
 is_at() { equal "$(remote)" "$1" && equal "$(cnapt_json status | json "d['state']")" up; }
 doctor_says() {
@@ -50,6 +58,17 @@ claim "by the address that it makes" is_at "[64:ff9b::c633:6402]:9347"
 claim "traffic passes" tunnelled
 claim "doctor says so" doctor_says 'reached by its NAT64, 64:ff9b::/96'
 
+# --- The name server forgets it, and another default route has it asked again
+no_nat64 1
+ip -n "$(ns node)" -6 route add default via 2001:db8:11::9 dev up1 metric 900
+claim "after a change of the network the name server is asked" wait_for 10 test -s "$work/asked1"
+sleep 2 # two looks of cnapt
+claim "an answer without a prefix displaces none that works" equal "$(prefix)" 64:ff9b::/96
+claim "which is used" is_at "[64:ff9b::c633:6402]:9347"
+claim "traffic passes" tunnelled
+ip -n "$(ns node)" -6 route del default via 2001:db8:11::9 dev up1 metric 900
+nat64 1 64:ff9b::
+
 # --- Away to a network with IPv4, with a download, and to another one with a prefix of its own
 before=$(session)
 exec_in_ns node curl -gsS -m 60 --limit-rate 300k "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
@@ -70,19 +89,25 @@ wait "$download"
 claim "a download goes on through all that" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "3000000 "
 claim "in the same session" equal "$(session)" "$before"
 
-# --- To a network whose name server knows nothing of it: the router tells (PREF64, RFC 8781)
+# --- To a network whose router tells a prefix at once (PREF64, RFC 8781), which leads nowhere: its name server, which knows nothing, was not asked
 tells() { in_ns gw1 "$python" "$support_dir/router_advert.py" lan "$1" "$2"; }
-prefix() { cnapt_json snapts | json "d[0]['nat64']"; }
 leads 1 2001:db8:65::
-stop dns1
-spawn gw1 dns1 "$python" "$support_dir/dns_responder.py" --port 53
-wait_for 10 listens gw1 53
+no_nat64 1
+tells 2001:db8:69::/96 1800
+begin_log cnapt
 address node up1 2001:db8:11::2/64
 ip -n "$(ns node)" -6 route add default via 2001:db8:11::1 dev up1 metric 1
 echo "nameserver 2001:db8:11::1" >"$etc/resolv.conf"
 ip -n "$(ns node)" -6 addr flush dev up2 scope global
 ip -n "$(ns node)" -6 route flush default dev up2
-claim "nothing is left of the prefix of the network before" wait_for 20 eval 'equal "$(prefix)" None'
+leads_nowhere() { in_ns node ping -n -c 1 -W 1 $inet4; grep -q 'NAT64: 2001:db8:69::/96, which a router tells, leads nowhere' <(said cnapt); }
+claim "a prefix of the router's that leads nowhere is found out" wait_for 60 leads_nowhere
+sleep 3 # three looks of cnapt
+claim "that of the former network's name server is not used in its place" eval '! grep "by NAT64, 2001:db8:64::" <(said cnapt)'
+
+# --- The router withdraws it, and tells others
+tells 2001:db8:69::/96 0
+claim "nothing is left of it, nor of the network before" wait_for 20 eval 'equal "$(prefix)" None'
 tells 2001:db8:65::/96 1800
 claim "a prefix that the router tells is used" wait_for 10 is_at "[2001:db8:65::c633:6402]:9347"
 claim "traffic passes by it" wait_for 10 tunnelled

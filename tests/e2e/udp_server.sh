@@ -38,7 +38,9 @@ PY
 cat >"$work/ask.py" <<'PY'
 import socket, sys
 family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
-s = socket.socket(family, socket.SOCK_DGRAM); s.connect((sys.argv[1], int(sys.argv[2]))); s.settimeout(1)
+s = socket.socket(family, socket.SOCK_DGRAM)
+if sys.argv[3:] == ["one-port"]: s.bind(("::" if ":" in sys.argv[1] else "0.0.0.0", 7001))
+s.connect((sys.argv[1], int(sys.argv[2]))); s.settimeout(1)
 right = 0
 for i in range(3):
     s.send(b"%d" % i)
@@ -56,23 +58,24 @@ asks() { # asks WHEN PUBLIC_ADDRESS
     claim "$1: a server on 0.0.0.0" in_ns inet "$python" "$work/ask.py" "$2" 5000
     claim "$1: a server on ::" in_ns inet "$python" "$work/ask.py" "$2" 5001
     claim "$1: a server that connects its socket" in_ns inet "$python" "$work/ask.py" "$2" 5002 bye
+    claim "$1: asked by a peer that keeps its port" in_ns inet "$python" "$work/ask.py" "$2" 5000 one-port
     claim "$1: iperf3" in_ns inet iperf3 -u -c "$2" -p 5200 -t 1 -b 1M
 }
-asks6() {
-    claim "$1: over IPv6" in_ns inet "$python" "$work/ask.py" 2001:db8:11::2 5001
-    claim "$1: over IPv6, connected" in_ns inet "$python" "$work/ask.py" 2001:db8:11::2 5002 bye
-    claim "$1: iperf3 over IPv6" in_ns inet iperf3 -6 -u -c 2001:db8:11::2 -p 5200 -t 1 -b 1M
+asks6() { # asks6 WHEN N : at the node's address behind gateway N
+    claim "$1: over IPv6" in_ns inet "$python" "$work/ask.py" "2001:db8:1$2::2" 5001
+    claim "$1: over IPv6, connected" in_ns inet "$python" "$work/ask.py" "2001:db8:1$2::2" 5002 bye
+    claim "$1: iperf3 over IPv6" in_ns inet iperf3 -6 -u -c "2001:db8:1$2::2" -p 5200 -t 1 -b 1M
 }
 wait_for 10 in_ns inet "$python" "$work/ask.py" 2001:db8:11::2 5001
 asks plain 192.0.2.2
-asks6 plain
+asks6 plain 1
 start_snapt 1
 add_user alice
 start_cnapt
 asks "with cnapt" 192.0.2.2
-asks6 "with cnapt"
+asks6 "with cnapt" 1
 finds() { { in_ns node cnapt doctor --config "$work/cnapt.toml" --state "$work/c" --socket "$work/cnapt.sock" || true; } | tr -s ' \n' ' ' | grep -qE "$1"; }
-claim "doctor says that they answer so" finds 'ok udp servers answer from the address that was asked \([1-9]'
+claim "doctor says that they answer so" finds 'ok udp servers those on 0.0.0.0 or :: answer from the address that was asked, beside the tunnel \([1-9][0-9]* datagrams\); nothing to do'
 
 # A flow of the node's own, from a socket without an address: its peer says who asks. Then somebody forges its datagrams.
 spawn inet who "$python" "$work/echo.py" 6 7777 plain
@@ -105,12 +108,19 @@ answered() { in_ns node nft list counter inet continuo_cnapt_cnapt0 answered | s
 claim "nothing of it was taken for an answer" equal "$(answered)" "$forged"
 stop flow
 
+ipv6_beside 2
+leave_ipv6 2
 move 2 11
+leave_ipv6 1
+join_ipv6 2
 asks "after a move" 192.0.2.6
+asks6 "after a move" 2
 move 1 2
+leave_ipv6 2
+join_ipv6 1
 stop cnapt
 set_capture 'kill_switch = true'
 start_cnapt
 asks "with the kill switch" 192.0.2.2
-asks6 "with the kill switch"
+asks6 "with the kill switch" 1
 finish

@@ -1,6 +1,7 @@
-// Moves of a node in virtual time: datagrams under way are repeated, nothing is delivered twice,
-// and keys that one end never got do no harm.
+// Moves of a node in virtual time: datagrams under way are repeated, and nothing is delivered
+// twice.
 #include "common/flow/counter_values.hpp"
+#include "tests/sim/downstream.hpp"
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -14,78 +15,6 @@ namespace {
 
 using base::milliseconds;
 using base::TrafficClass;
-
-// A stream of numbered packets down to a node that says nothing by itself.
-class Downstream {
-  public:
-    Downstream(const SimLink& link, uint64_t seed) : pair(link, seed) {
-        while (pair.snapt.flows.empty()) {  // the link may lose the first packet
-            pair.node.send(pair.node.flow(tuple_of(fields_), TrafficClass::HtHd),
-                           make_packet(fields_, payload(0)), {}, pair.now);
-            pair.run_for(base::seconds(1));
-        }
-        flow_ = pair.snapt.flows.begin()->second.get();
-        fields_ = to_lease(fields_);
-    }
-
-    void run_for(base::Duration span) {
-        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
-            pair.snapt.send(*flow_, make_packet(fields_, payload(++sent)), {}, pair.now);
-            pair.run_for(milliseconds(1));
-        }
-    }
-
-    // `count` packets of a super-packet, which leave as one run.
-    void send_run(uint32_t count) {
-        std::vector<uint8_t> whole;
-        for (uint32_t i = 0; i < count; ++i) {
-            const std::vector<uint8_t> bytes = payload(++sent);
-            whole.insert(whole.end(), bytes.begin(), bytes.end());
-        }
-        packet::Offload offload;
-        offload.gso = packet::GsoType::Udp;
-        offload.segment_bytes = kPayloadBytes;
-        offload.header_bytes = 28;
-        offload.partial_checksum = true;
-        offload.checksum_start = 20;
-        offload.checksum_offset = 6;
-        std::vector<uint8_t> bytes(offload.header_bytes + whole.size());
-        packet::write_headers(fields_, whole, true, bytes);
-        std::copy(whole.begin(), whole.end(), bytes.begin() + offload.header_bytes);
-        pair.snapt.send(*flow_, bytes, offload, pair.now);
-    }
-
-    void move(uint8_t path) {
-        const std::string address = "198.51.100." + std::to_string(10 + path) + ":41000";
-        pair.move_node(*base::Endpoint::parse(address), path);
-    }
-
-    // The numbers that came; fails when one came twice.
-    std::set<uint32_t> arrived() const {
-        std::set<uint32_t> numbers;
-        for (const auto& packet : pair.node.delivered) {
-            const uint32_t number = base::load_big_endian<uint32_t>(&packet[28]);
-            EXPECT_TRUE(numbers.insert(number).second) << number << " was delivered twice";
-        }
-        return numbers;
-    }
-
-    SessionPair pair;
-    uint32_t sent = 0;
-
-  private:
-    std::vector<uint8_t> payload(uint32_t number) {
-        std::vector<uint8_t> bytes(kPayloadBytes);
-        pair.random.fill(bytes);
-        base::store_big_endian<uint32_t>(bytes.data(), number);
-        return bytes;
-    }
-
-    static constexpr uint16_t kPayloadBytes = 600;
-
-    packet::HeaderFields fields_ = node_fields(packet::Protocol::Udp, 5000, 5001);
-    flow::Flow* flow_ = nullptr;
-};
 
 SimLink bad_link() {
     SimLink link;
@@ -392,114 +321,6 @@ TEST(HandoverSim, TheOldestIsRepeatedFirstAndLowDelayClassesBeforeOthers) {
     EXPECT_TRUE(std::is_sorted(order.begin() + 25, order.end()));
     EXPECT_EQ(order.front(), 51U);
     EXPECT_EQ(order.back(), 98U);
-}
-
-// A connection that broke off before its ACCEPT arrived: SNAPT has keys that the node never got.
-TEST(HandoverSim, AnEpochThatTheNodeNeverGotIsGrantedAnew) {
-    Downstream stream({}, 3);
-    stream.run_for(milliseconds(100));
-    session::Session& snapt = *stream.pair.snapt.session;
-    crypto::KeyMaterial lost;
-    lost.key[5] = 99;
-    session::EpochInstall keys;
-    keys.epoch = 2;
-    keys.sealer = std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, lost, 16)).value();
-    keys.opener = std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, lost, 16)).value();
-    snapt.install_epoch(std::move(keys), stream.pair.now);
-    stream.run_for(milliseconds(100));
-    EXPECT_TRUE(snapt.may_grant(2)) << "it was never heard";
-    EXPECT_FALSE(snapt.may_grant(1));
-    stream.pair.install_epoch(2);
-    stream.run_for(milliseconds(100));
-    EXPECT_FALSE(snapt.may_grant(2)) << "the node has used it";
-    EXPECT_TRUE(snapt.may_grant(3));
-    stream.pair.run_for(base::seconds(1));
-    EXPECT_EQ(stream.arrived().size(), stream.sent);
-}
-
-// Says when its epoch is gone.
-class MortalSealer final : public crypto::DatagramCipher {
-  public:
-    MortalSealer(std::unique_ptr<crypto::DatagramCipher> sealer, bool& is_gone)
-        : sealer_(std::move(sealer)), is_gone_(is_gone) {}
-    ~MortalSealer() override { is_gone_ = true; }
-    size_t tag_bytes() const override { return sealer_->tag_bytes(); }
-    void seal(std::span<crypto::SealedUnit> units) override { sealer_->seal(units); }
-    void open(std::span<crypto::SealedUnit> units) override { sealer_->open(units); }
-
-  private:
-    std::unique_ptr<crypto::DatagramCipher> sealer_;
-    bool& is_gone_;
-};
-
-// A notification to the host may make it run the session's timers.
-TEST(HandoverSim, AnEpochDoesNotEndWhileADatagramOfItIsRead) {
-    TwoPaths call(TrafficClass::HtHd, base::PathMode::Handover, {}, {});
-    SessionPair& pair = call.pair;
-    bool is_gone = false;
-    pair.wrap_sealer = [&](auto sealer, const auto&) {
-        return std::make_unique<MortalSealer>(std::move(sealer), is_gone);
-    };
-    pair.install_epoch_at(pair.snapt, 2);
-    pair.wrap_sealer = {};
-    pair.install_epoch_at(pair.node, 2);
-    call.talk(base::seconds(2));
-    // An announcement that is late, of an epoch that has a successor.
-    pair.record = true;
-    pair.is_swallowed = [](bool is_up, const base::Endpoint& side) {
-        return is_up && side == kOther;
-    };
-    call.move();
-    pair.run_for(milliseconds(5));
-    pair.record = false;
-    const auto late =
-        std::find_if(pair.recorded_up.begin(), pair.recorded_up.end(), [](const auto& datagram) {
-            return wire::path_of(datagram) == 1 && datagram.size() >= wire::kAnnounceBodyBytes;
-        });
-    ASSERT_NE(late, pair.recorded_up.end());
-    pair.install_epoch(3);
-    pair.node.session->paths().probe(0, pair.now);
-    pair.run_for(milliseconds(50));
-    ASSERT_EQ(pair.snapt.session->paths().active(), 0);
-    const base::TimePoint much_later = pair.now + base::seconds(60);
-    size_t told = 0;
-    pair.snapt.when_changed = [&](uint8_t path) {
-        ++told;
-        EXPECT_EQ(path, 1);
-        pair.snapt.session->on_timeout(much_later);
-        EXPECT_FALSE(is_gone) << "the datagram is not read to its end";
-    };
-    pair.inject(pair.snapt, *late, kOther);
-    EXPECT_EQ(told, 1U);
-    EXPECT_FALSE(is_gone);
-    pair.snapt.session->on_timeout(much_later + base::seconds(2));
-    EXPECT_TRUE(is_gone);
-}
-
-// Sequence numbers start anew with other keys: a copy that names one of the former keys would be
-// mistaken for one under the new keys.
-TEST(HandoverSim, WhatWasSentIntoASilenceWithFormerKeysIsNotCopiedWithNewOnes) {
-    TwoPaths call(TrafficClass::HtHd, base::PathMode::Handover, link_of(milliseconds(10)),
-                  link_of(milliseconds(10)));
-    SessionPair& pair = call.pair;
-    pair.install_epoch(2);
-    call.talk(milliseconds(100));
-    call.cut(0);
-    call.talk(milliseconds(400));
-    // Two connections at once have granted the same epoch.
-    pair.install_epoch_at(pair.snapt, 2, 1);
-    pair.install_epoch_at(pair.node, 2, 1);
-    call.move();
-    pair.run_for(milliseconds(500));
-    EXPECT_EQ(pair.node.session->counters().copies_sent, 0U);
-    pair.lose(pair.up_link(0), 0);
-    pair.lose(pair.down_link(0), 0);
-    pair.node.session->paths().activate(0, pair.now);
-    pair.run_for(milliseconds(500));
-    const uint32_t first = call.sent_up;
-    call.talk(base::seconds(1));
-    pair.run_for(milliseconds(500));
-    call.expect_up(first, call.sent_up);
 }
 
 }  // namespace

@@ -7,11 +7,12 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace continuo::tests {
 
-class Victim final : public session::SessionHost {
+class Victim : public session::SessionHost {
   public:
     static constexpr size_t kMaxFlows = 256;
     static constexpr size_t kOwnFlows = 4;  // that a node has from the beginning
@@ -37,6 +38,8 @@ class Victim final : public session::SessionHost {
 
     base::TimePoint now{base::seconds(1000)};
     base::MemoryBudget memory{session::kMaxKeptBytes};  // of the session; outlives it
+    // The path by which a datagram comes: wire::kTcpPath, or none for UDP.
+    std::optional<uint8_t> arrived_on;
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     size_t delivered = 0;

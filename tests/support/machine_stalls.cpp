@@ -2,7 +2,6 @@
 // every 5 ms; if it wakes more than 20 ms late, a line "FROM TO CORE" (Unix seconds) goes to
 // standard output. The threads have no priority over others: a process of the test waits as long as
 // they do. tests/e2e/lib_stalls.sh reads the lines. Ends with its parent.
-// too. tests/e2e/lib_stalls.sh reads the lines. Ends with its parent.
 #include <array>
 #include <csignal>
 #include <cstdint>

@@ -175,7 +175,7 @@ function asTable(tree) {
 function csv(head, rows) {
   const field = (value) => {
     let text = value === null || value === undefined ? "" : String(value);
-    if (/^[=+@\t]/.test(text) || (/^-/.test(text) && !/^-[0-9.]+$/.test(text))) {
+    if (/^[=+@\t\r]/.test(text) || (/^-/.test(text) && !/^-[0-9.]+$/.test(text))) {
       text = "'" + text;
     }
     return /[",\r\n]/.test(text) ? "\"" + text.replace(/"/g, "\"\"") + "\"" : text;

@@ -1,5 +1,5 @@
-// How long a loop that counts waits for the ledger, while all of its flows are sealed, saved, or
-// closed at once.
+// How long a loop that counts waits for the ledger, while all of its flows, which are of many
+// users, are sealed, saved, or closed at once.
 #include "snapt/accounting/accountant.hpp"
 #include "tests/bench/ledger/trial.hpp"
 
@@ -8,7 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -22,6 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kFlows = 65'536;
+constexpr size_t kUsers = 1000;
 constexpr auto kIdleTime = std::chrono::milliseconds(300);
 // A flow comes and goes so often beside those.
 constexpr auto kBetweenFlows = std::chrono::microseconds(100);
@@ -136,15 +139,22 @@ class CountingLoop {
     std::thread thread_;
 };
 
-uint32_t open_one(Accountant& accountant) {
-    snapt::SessionIdentity who;
-    who.user_id = "alice";
-    who.cnapt_id = "laptop";
-    who.opened_at_us = kNoonUs;
-    const auto session = accountant.open_session(
-        who, [](const auto& opened) { must(opened.has_value(), "a session cannot be opened"); });
+// One for each user.
+std::vector<uint32_t> open_sessions(Accountant& accountant) {
+    std::vector<uint32_t> sessions;
+    for (size_t user = 0; user < kUsers; ++user) {
+        snapt::SessionIdentity who;
+        who.user_id = "user-" + std::to_string(user);
+        who.account_id = 1 + static_cast<int64_t>(user);
+        who.cnapt_id = "laptop";
+        who.opened_at_us = kNoonUs;
+        const auto session = accountant.open_session(who, [](const auto& opened) {
+            must(opened.has_value(), "a session cannot be opened");
+        });
+        sessions.push_back(session.value());
+    }
     accountant.flush();
-    return session.value();
+    return sessions;
 }
 
 double median(std::vector<double> values) {
@@ -161,9 +171,10 @@ void run_seal(const Settings& settings) {
     options.live_slots = 2 * kFlows;
     options.user_records = 0;
     auto accountant = must_have(Accountant::start(options, kNoonUs), "start");
-    const uint32_t session = open_one(*accountant);
+    const std::vector<uint32_t> sessions = open_sessions(*accountant);
     std::vector<flow::LiveSlot*> slots;
     for (uint64_t id = 1; id <= kFlows; ++id) {
+        const uint32_t session = sessions[id % sessions.size()];
         slots.push_back(accountant->slots().take(slot_request(id, session, kNoonUs)));
     }
     std::array<std::vector<double>, kPhases> gaps;
@@ -171,7 +182,7 @@ void run_seal(const Settings& settings) {
     std::vector<double> seals;
     int64_t now_us = kNoonUs;
     {
-        CountingLoop loop(accountant->slots(), session, slots);
+        CountingLoop loop(accountant->slots(), sessions.front(), slots);
         const auto pass = [&](Phase phase, int64_t step_us) {
             const auto began = Clock::now();
             loop.begin(phase);

@@ -88,5 +88,18 @@ TEST(Nat64, WhatARouterTellsComesFirstUntilItIsDoubted) {
     EXPECT_EQ(choose_nat64(again, server, {}), router);
 }
 
+TEST(Nat64, AnAnswerWithoutAPrefixDisplacesNoneThatWorks) {
+    using io::KnownPref64;
+    using io::Pref64Standing;
+    const IpPrefix router = IpPrefix::parse("64:ff9b::/96").value();
+    const IpPrefix server = IpPrefix::parse("2001:db8:64::/96").value();
+    const IpPrefix other = IpPrefix::parse("2001:db8:65::/96").value();
+    EXPECT_EQ(choose_nat64({}, {}, server), server);
+    EXPECT_EQ(choose_nat64(KnownPref64{router, Pref64Standing::Doubted}, {}, server), server);
+    EXPECT_EQ(choose_nat64(KnownPref64{router, Pref64Standing::ToldAgain}, {}, server), server);
+    EXPECT_EQ(choose_nat64(KnownPref64{router, Pref64Standing::Told}, {}, server), router);
+    EXPECT_EQ(choose_nat64({}, other, server), other) << "an answer with another one does";
+}
+
 }  // namespace
 }  // namespace continuo::cnapt

@@ -41,6 +41,23 @@ TEST(PlainPlaces, ArePrivateWhateverIsTold) {
               prefixes({"10.9.0.0/16"}));
 }
 
+TEST(PlainPlaces, AreNamedByTheirRanges) {
+    using Ranges = std::vector<std::string>;
+    EXPECT_EQ(private_ranges({}), Ranges{});
+    EXPECT_EQ(
+        private_ranges(prefixes({"100.65.0.0/16", "10.0.0.0/8", "100.66.0.0/15", "fd00::/8"})),
+        (Ranges{"10.0.0.0/8", "parts of 100.64.0.0/10", "parts of fc00::/7"}));
+    EXPECT_EQ(private_ranges(prefixes({"0.0.0.0/1"})), (Ranges{"10.0.0.0/8", "100.64.0.0/10"}));
+}
+
+TEST(PlainPlaces, AreCoveredByWhatIsNotSmaller) {
+    const Prefixes outer = prefixes({"10.53.0.0/16", "fd00::/8"});
+    EXPECT_TRUE(is_covered(outer, prefixes({"10.53.0.0/16"})[0]));
+    EXPECT_TRUE(is_covered(outer, prefixes({"fd00:9::/32"})[0]));
+    EXPECT_FALSE(is_covered(outer, prefixes({"10.0.0.0/8"})[0]));
+    EXPECT_FALSE(is_covered(outer, prefixes({"10.54.0.0/16"})[0]));
+}
+
 TEST(PlainPlaces, NearAreThePrivateDestinationsOfRoutes) {
     io::NetSnapshot network;
     for (const char* text : {"0.0.0.0/0", "192.168.1.0/24", "203.0.113.0/24", "fd00:9::/48"}) {

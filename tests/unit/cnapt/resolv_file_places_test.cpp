@@ -1,5 +1,6 @@
 // Places that resolv.conf and its record may not be in, and who may read them.
 #include "cnapt/dns_restore.hpp"
+#include "cnapt/resolved_keeper.hpp"
 #include "common/io/privileges.hpp"
 #include "tests/unit/cnapt/resolv_file_fixture.hpp"
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <fstream>
 #include <functional>
+#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -86,6 +88,33 @@ TEST_F(ResolvFileTest, KnowsResolved) {
     fs::remove(path);
     fs::create_symlink("../run/systemd/resolve/resolv.conf", path);
     EXPECT_FALSE(open().leads_to_resolved());
+}
+
+TEST_F(ResolvFileTest, ResolvedIsAskedWhileTheFileNamesItsStubAlone) {
+    for (const char* target : {"../run/systemd/resolve/stub-resolv.conf",
+                               "../run/systemd/resolve/resolv.conf", "/etc/elsewhere"}) {
+        const bool is_of_resolved = std::string_view(target).find("resolve/") != std::string::npos;
+        fs::create_symlink(target, path);
+        ResolvFile file = open();
+        ASSERT_TRUE(file.apply(servers));
+        std::vector<std::vector<base::IpAddress>> seen;
+        let_resolved_forget(file, [&] { seen.push_back(name_servers(read())); });
+        const std::vector<base::IpAddress> stub = {*base::IpAddress::parse("127.0.0.53")};
+        EXPECT_EQ(seen, std::vector(is_of_resolved ? size_t{1} : size_t{0}, stub)) << target;
+        ASSERT_TRUE(file.restore());
+        EXPECT_EQ(fs::read_symlink(path), target);
+        let_resolved_forget(file, [] { ADD_FAILURE() << "nothing of ours is there"; });
+        fs::remove(path);
+    }
+}
+
+TEST_F(ResolvFileTest, WhatAnotherProgramHasWrittenIsNotReplacedToMakeResolvedForget) {
+    fs::create_symlink("../run/systemd/resolve/stub-resolv.conf", path);
+    ResolvFile file = open();
+    ASSERT_TRUE(file.apply(servers));
+    write(kOriginal);
+    let_resolved_forget(file, [] { ADD_FAILURE() << "it is read as it is"; });
+    EXPECT_EQ(read(), kOriginal);
 }
 
 }  // namespace

@@ -57,6 +57,31 @@ TEST(ShownLink, IsAnotherWhenAnyPartOfItIs) {
     }
 }
 
+TEST(ShownDomains, AreThoseOfEachLink) {
+    const auto shown = [](std::string_view output) {
+        std::string text;
+        for (const ResolvedDomains& one : parse_resolved_domains(output)) {
+            text += one.link + ":";
+            for (const std::string& domain : one.domains) {
+                text += " " + domain;
+            }
+            text += "\n";
+        }
+        return text;
+    };
+    constexpr std::string_view kSaid = "Global: everywhere.example\n"
+                                       "Link 2 (eth0): ~. lan\n"
+                                       "               ~corp.example\n"
+                                       "Link 3 (wlan0):\n"
+                                       "Link 4 (cnapt0): ~.\n";
+    EXPECT_EQ(shown(kSaid), "eth0: ~. lan ~corp.example\ncnapt0: ~.\n");
+    EXPECT_EQ(shown("Link 5 (tun0): ~a.example"), "tun0: ~a.example\n");
+    EXPECT_EQ(shown(""), "");
+    for (size_t length = 0; length < kSaid.size(); ++length) {
+        EXPECT_EQ(shown(kSaid.substr(0, length)).find("everywhere"), std::string::npos);
+    }
+}
+
 // A resolvectl that notes what it is told, and prints `status`.
 class ResolvedKeeperTest : public testing::Test {
   protected:

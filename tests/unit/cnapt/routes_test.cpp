@@ -310,6 +310,9 @@ TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     EXPECT_TRUE(
         contains(plan.answers, "ip saddr set udp dport . udp sport . ip daddr map @address4"));
     EXPECT_TRUE(contains(plan.answers, "ip6 saddr set ip6 daddr map @address6"));
+    EXPECT_TRUE(contains(plan.answers, "delete @address6 { ip6 saddr : ip6 daddr } update "
+                                       "@address6 { ip6 saddr : ip6 daddr }"))
+        << "the address that was asked last";
     options.ipv6.reset();
     plan = build_capture_plan(options);
     EXPECT_FALSE(contains(plan.answers, "asked6"));

@@ -11,6 +11,22 @@ TEST(Csv, QuotesWhatWouldBeReadAsAnotherField) {
     EXPECT_EQ(csv_line({"a,b", "say \"x\"", "1\n2"}), "\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n");
 }
 
+TEST(Csv, TextIsNoFormulaAndNumbersStay) {
+    EXPECT_EQ(csv_line({"=1+1", "+1", "-a", "@a", "\ta"}), "'=1+1,'+1,'-a,'@a,'\ta\r\n");
+    EXPECT_EQ(csv_line({"\ra", "=a,\"b\"", "-1+a", "-", "-inf"}),
+              "\"'\ra\",\"'=a,\"\"b\"\"\",'-1+a,'-,'-inf\r\n");
+    EXPECT_EQ(csv_line({"-6", "-17.65", "-1e-07", "0", "a=b", "'=1"}),
+              "-6,-17.65,-1e-07,0,a=b,'=1\r\n");
+}
+
+TEST(UsageCsv, NamesOfAppsAreNoFormulas) {
+    const auto usage = JsonValue::parse(R"({"rows":[{"app":"=cmd|' /C calc'!A1","saved":-6}]})");
+    ASSERT_TRUE(usage);
+    const std::string text = usage_csv(*usage, {"app"});
+    EXPECT_NE(text.find("\r\n'=cmd|' /C calc'!A1,"), std::string::npos) << text;
+    EXPECT_NE(text.find(",-6,"), std::string::npos) << text;
+}
+
 TEST(UsageCsv, HasTheKeysAskedForAndTheNamesOfTheJson) {
     const auto usage = JsonValue::parse(
         R"({"rows":[{"user":"bob","account":3,"removed":"2026-11-27","class":"lt-ld","flows":2,)"

@@ -113,6 +113,27 @@ TEST_F(SnaptCli, InitWritesASecretFileThatParses) {
     EXPECT_EQ(parsed.config->public_addresses.size(), 2U);
 }
 
+TEST_F(SnaptCli, InitTakesANameThatTheFilesOfUsersThenHave) {
+    const CommandOutput output =
+        init({"--name", "zrh-1", "--public", "snapt.example.org:9348,192.0.2.1:9347"});
+    ASSERT_EQ(output.exit_code, report::kExitGood) << output.err;
+    const auto parsed = parse_snapt_config(content_of(config()), config());
+    ASSERT_TRUE(parsed.config);
+    ASSERT_EQ(parsed.config->public_addresses.size(), 2U);
+    EXPECT_EQ(parsed.config->public_addresses[0].host, "snapt.example.org");
+    EXPECT_EQ(parsed.config->public_addresses[0].port, 9348);
+    std::vector<std::string> listens;
+    for (const base::Endpoint& endpoint : parsed.config->listen) {
+        listens.push_back(endpoint.to_string());
+    }
+    EXPECT_EQ(listens,
+              (std::vector<std::string>{"0.0.0.0:9348", "[::]:9348", "0.0.0.0:9347", "[::]:9347"}))
+        << "of both versions: the name may lead to either";
+    const std::string user_file = user({"add", "alice"}).out;
+    EXPECT_TRUE(contains(user_file, R"(addresses = ["snapt.example.org:9348", "192.0.2.1:9347"])"))
+        << user_file;
+}
+
 TEST_F(SnaptCli, InitNeverOverwrites) {
     ASSERT_EQ(init({"--name", "a", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
     const std::string before = content_of(config());

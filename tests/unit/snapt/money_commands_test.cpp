@@ -126,7 +126,8 @@ TEST_F(MoneyCommands, VerifyFailsWhenAnEntryWasChanged) {
                         "ok    plans: 0 revisions as they were added\n"
                         "ok    entries: 1 as they were booked\n"
                         "ok    balances: 1 accounts, each the sum of entries\n"
-                        "ok    charges: 0 as their records make them\n");
+                        "ok    charges: 0 as their records make them\n"
+                        "ok    sums: 0 days, as their records and charges make them\n");
     change("DROP TRIGGER ledger_is_not_changed; UPDATE ledger SET amount_ud=90000000");
     const CommandOutput bad = run({"verify", "--json"});
     EXPECT_EQ(bad.exit_code, report::kExitError);

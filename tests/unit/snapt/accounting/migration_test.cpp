@@ -349,6 +349,49 @@ TEST_F(MigrationTest, ADamagedDatabaseIsNotRenewedBeforeItIsSetAside) {
     EXPECT_EQ(version, std::string("\0\0\0\x09", 4));
 }
 
+TEST_F(MigrationTest, ADatabaseOfTheEleventhVersionGoesOn) {
+    write_database("11");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    EXPECT_EQ(account_terms(database, "bob", kNoon).value().at(0).credit_limit_ud, 10'000'000);
+    UsageQuery query;
+    query.by = {UsageKey::User, UsageKey::Class};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[1].account_id, 4);
+    EXPECT_EQ(rows[1].flows, 2);
+    EXPECT_EQ(rows[1].payload_down, 220'123);
+    EXPECT_EQ(rows[1].tun_up, 5352);
+    EXPECT_EQ(rows[1].net_ud, 137'680);
+    EXPECT_EQ(rows[2].net_ud, 125'121);
+    query.by = {UsageKey::App};
+    const auto by_app = query_usage(database, query).value().rows;
+    ASSERT_EQ(by_app.size(), 1U) << "charges are of no application";
+    EXPECT_EQ(by_app[0].app, "web");
+    const auto checks = verify_ledger(database);
+    for (const LedgerCheck& check : checks.value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
+// A charge has the row of records without an application; one that another stands for has none.
+TEST_F(MigrationTest, SumsAreMadeOfWhatTheEleventhVersionHadRecordedAndCharged) {
+    write_database("11",
+                   "UPDATE usage_record SET app=NULL WHERE seq IN (2,3); INSERT INTO charge "
+                   "VALUES(4,4,'zrh-1',1,0,3,1995329,3,1,1,2,165,220123,246632,251282,100000,0,"
+                   "NULL,NULL,3,NULL)");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    UsageQuery query;
+    query.by = {UsageKey::User};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[1].account_id, 4);
+    EXPECT_EQ(rows[1].payload_down, 220'123);
+    EXPECT_EQ(rows[1].gross_ud, 100'000);
+    const auto checks = verify_ledger(database).value();
+    EXPECT_EQ(checks.back().what, "sums");
+    EXPECT_TRUE(checks.back().is_good) << checks.back().found;
+}
+
 // Columns, indexes and triggers, whatever their order.
 std::set<std::string> tables_of(Database& database) {
     std::set<std::string> all;
@@ -379,6 +422,9 @@ TEST_F(MigrationTest, EveryVersionGetsTheTablesOfANewDatabase) {
         write_database(std::to_string(version));
         auto renewed = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
         EXPECT_EQ(tables_of(renewed), wanted) << version;
+        const auto checks = verify_ledger(renewed).value();
+        EXPECT_EQ(checks.back().what, "sums");
+        EXPECT_TRUE(checks.back().is_good) << version << ": " << checks.back().found;
     }
 }
 

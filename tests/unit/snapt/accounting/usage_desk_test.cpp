@@ -51,6 +51,7 @@ class UsageDeskTest : public LedgerTest {
         auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
         auto store = RecordStore::open(database).value();
         auto transaction = Transaction::begin(database).value();
+        RecordSums sums;
         for (int64_t i = 0; i < count; ++i) {
             flow::UsageRecord record;
             record.snapt_id = "zrh-1";
@@ -60,8 +61,9 @@ class UsageDeskTest : public LedgerTest {
             record.t_start = end_us + i - 1;
             record.t_end = end_us + i;
             record.inner_up = 1000;
-            ASSERT_TRUE(store.insert(record));
+            ASSERT_TRUE(store.insert(record, sums));
         }
+        ASSERT_TRUE(store.write(sums));
         ASSERT_TRUE(transaction.commit());
     }
     int64_t kept() const { return number("SELECT count(*) FROM usage_record"); }
@@ -180,8 +182,10 @@ TEST_F(UsageDeskTest, QuestionsWithoutAPauseKeepNeitherOldRecordsNorTheLog) {
     put(kNoon - 10 * kDay - kOld, kOld + kRecords);
     std::array<Asker, 2> askers;  // so that one waits always
     auto desk = UsageDesk::start(path(kLedgerFileName), 10).value();
+    UsageQuery by_records;
+    by_records.to_us = kNoon - 10 * kDay + kRecords + 1;  // within a quarter of an hour
     for (Asker& asker : askers) {
-        asker.start(*desk, {});
+        asker.start(*desk, by_records);
     }
     desk->tick(kNoon - kHour);
     desk->tick(kNoon);
@@ -203,7 +207,9 @@ TEST_F(UsageDeskTest, AUserWhoseQuestionsTakeLongPausesAndOthersDoNot) {
     Asker alice;
     Asker bob;  // has no records
     auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
-    alice.start(*desk, own("alice"));
+    UsageQuery by_records = own("alice");
+    by_records.to_us = kNoon + 30001;  // within a quarter of an hour
+    alice.start(*desk, by_records);
     bob.start(*desk, own("bob"));
     EXPECT_TRUE(wait([&] { return alice.answers() >= 5; }));
     EXPECT_GT(bob.answers(), 3 * alice.answers()) << "by turns they would have as many";

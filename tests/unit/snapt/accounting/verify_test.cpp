@@ -4,6 +4,10 @@
 #include "snapt/accounting/verify.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace continuo::snapt {
 namespace {
 
@@ -67,13 +71,14 @@ TEST_F(VerifyTest, FindsNothingInWhatWasWritten) {
     EXPECT_EQ(faults(), "");
     auto database = open_database();
     const auto checks = verify_ledger(database).value();
-    ASSERT_EQ(checks.size(), 6U);
+    ASSERT_EQ(checks.size(), 7U);
     EXPECT_EQ(checks[0].found, "40 as they were written");
     EXPECT_EQ(checks[1].found, "no hole");
     EXPECT_EQ(checks[2].found, "1 revisions as they were added");
     EXPECT_EQ(checks[3].found, "4 as they were booked");
     EXPECT_EQ(checks[4].found, "2 accounts, each the sum of entries");
     EXPECT_EQ(checks[5].found, "0 as their records make them");
+    EXPECT_EQ(checks[6].found, "1 days, as their records and charges make them");
 }
 
 TEST_F(VerifyTest, AnEmptyLedgerIsGood) {
@@ -84,7 +89,38 @@ TEST_F(VerifyTest, AnEmptyLedgerIsGood) {
 TEST_F(VerifyTest, NamesTheFirstRecordThatWasChanged) {
     fill();
     change("UPDATE usage_record SET pay_up=0 WHERE epoch=2 AND seq IN (3,5)");
-    EXPECT_EQ(faults(), "records: 2 differ from their digests, the first zrh-1/2/3\n");
+    EXPECT_EQ(faults(), "records: 2 differ from their digests, the first zrh-1/2/3\n"
+                        "sums: 1 days have sums that their records and charges do not make, the "
+                        "first 2026-11-20\n");
+}
+
+TEST_F(VerifyTest, FindsSumsThatTheirRecordsDoNotMake) {
+    fill();
+    const std::string fault = "sums: 1 days have sums that their records and charges do not make, "
+                              "the first 2026-11-20\n";
+    for (const auto& [damage, repair] : std::vector<std::pair<const char*, const char*>>{
+             {"UPDATE usage_sum SET pay_up=pay_up+1 WHERE unit_s=86400 AND user_id='alice'",
+              "UPDATE usage_sum SET pay_up=pay_up-1 WHERE unit_s=86400 AND user_id='alice'"},
+             {"UPDATE usage_sum SET records=records-1 WHERE unit_s=900 AND user_id=''",
+              "UPDATE usage_sum SET records=records+1 WHERE unit_s=900 AND user_id=''"},
+             {"UPDATE usage_sum SET unit=unit+1 WHERE unit_s=900 AND user_id='bob'",
+              "UPDATE usage_sum SET unit=unit-1 WHERE unit_s=900 AND user_id='bob'"}}) {
+        change(damage);
+        EXPECT_EQ(faults(), fault) << damage;
+        change(repair);
+        EXPECT_EQ(faults(), "") << repair;
+    }
+    change("DELETE FROM usage_sum WHERE user_id='bob'");
+    EXPECT_EQ(faults(), fault);
+}
+
+TEST_F(VerifyTest, NamesDaysThatNoCalendarHas) {
+    fill();
+    change("UPDATE usage_sum SET unit=-4611686018427387904 WHERE unit_s=86400 AND user_id='bob'");
+    EXPECT_EQ(faults(), "sums: 2 days have sums that their records and charges do not make, the "
+                        "first day -4611686018427387904\n");
+    change("UPDATE usage_record SET t_end=-9223372036854775808 WHERE epoch=1 AND seq=0");
+    EXPECT_NE(faults().find("sums: 3 days"), std::string::npos);
 }
 
 TEST_F(VerifyTest, FindsRecordsThatAreMissing) {

@@ -1,0 +1,35 @@
+// A part of verify: whether usage_sum is what the usage records and charges come to. Each is read
+// once, in any order: what is kept is a number for each day, to which every value is added, times
+// numbers of its place and of its column, and from which the sums are taken away. One wrong value
+// always shows; that several hide each other takes a chance of one in 2^63, or intent.
+#pragma once
+
+#include "common/flow/accounting_record.hpp"
+#include "snapt/accounting/database.hpp"
+#include "snapt/accounting/record_sums.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace continuo::snapt {
+
+class SumsCheck {
+  public:
+    void add(const flow::UsageRecord& record);
+    base::Result<void> add_charges(Database& database);
+    base::Result<void> take_sums(Database& database);
+    // UTC days whose sums are not the ones that were added, by time.
+    std::vector<std::string> wrong_days() const;
+    size_t days() const { return left_.size(); }
+
+  private:
+    // To all four rows in which the quarter of an hour of an account has a part.
+    void add_to_all(const SumPlace& quarter, const SumValues& values);
+    uint64_t& of(const SumPlace& place);
+    static uint64_t product(const SumPlace& place, const SumValues& values);
+
+    std::map<int64_t, uint64_t> left_;  // by day
+};
+
+}  // namespace continuo::snapt
