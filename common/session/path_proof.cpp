@@ -50,8 +50,13 @@ bool PathSet::confirm(Path& path, uint64_t outstanding, TimePoint now) {
     return path.has_answered;
 }
 
-bool PathSet::on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, TimePoint now) {
+bool PathSet::on_feedback(const wire::Space& space,
+                          uint8_t arrived_on,
+                          uint64_t outstanding,
+                          TimePoint now) {
+    const uint8_t index = space.path;
     Path& path = paths_[index];
+    note_class_confirmed(space, outstanding, now);
     path.proof_patience = {};
     if (arrived_on == index) {
         return confirm(path, outstanding, now);

@@ -159,6 +159,10 @@ struct Probe {
     bool has_ping = false;     // a probe of path::Liveness
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no
+    // The tuple that the datagram takes, where it is another class's.
+    std::optional<base::TrafficClass> tuple_class{};
+    bool is_unmarked = false;        // DSCP 0 in place of that of its class
+    bool is_class_question = false;  // of path::ClassWays: its answer proves no tuple
 };
 
 struct Destination {
@@ -168,6 +172,7 @@ struct Destination {
     base::Endpoint from;
     uint16_t mtu = 1500;
     uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple, or TCP, may still be sent
+    bool is_unmarked = false;            // DSCP 0 in place of that of the class
 };
 
 }  // namespace continuo::session

@@ -355,7 +355,7 @@ TEST_P(NoFalseDoubtSim, TenPercentLossAndReorderingMakeNoDoubt) {
     link.jitter = milliseconds(30);
     link.loss_ppm = 100'000;
     link.reorder_ppm = 50'000;
-    start_with_two(link, 7);
+    start_with_two(link, 8);
     send_for(seconds(120), {GetParam().up_every, GetParam().down_every, 300});
     EXPECT_TRUE(doubts_.empty()) << doubts_.size();
     EXPECT_EQ(pair_->node.session->paths().active(), 0);
