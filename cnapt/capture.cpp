@@ -126,7 +126,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         flow = begin_flow(summary, now);
         if (flow == nullptr) {
             if (ruleset_ != nullptr) {
-                tell_refusal(now);
+                tell_refusal(summary.tuple, now);
                 answer_refused(packet->bytes());
             }
             return;
@@ -141,13 +141,12 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
         drops_.add(DropReason::NoSession);
         return nullptr;
     }
-    const auto end = [&](Flow& silent) {
-        end_flow(silent, now);
-        flows_.erase(silent);
-    };
+    const auto end = [&](Flow& displaced) { displace(displaced, now); };
     const bool is_favoured = flow::is_favoured(summary.tuple, base::TrafficClass::LtHd);
-    const bool has_room = is_gateway() ? flows_.make_room(is_favoured, hosts_, end)
-                                       : flows_.make_room(is_favoured, nullptr, 0, end);
+    const bool has_room =
+        is_gateway()
+            ? flows_.make_room(is_favoured, hosts_, flow_limit(summary.tuple.local.version), end)
+            : flows_.make_room(is_favoured, nullptr, 0, end);
     flow::FlowOrigin origin;
     origin.share = is_gateway() ? &hosts_.unknown() : nullptr;
     Flow* flow =
@@ -322,6 +321,16 @@ void Node::on_wait_over() {
     }
     wait_timer_.set(next);
     driver_.pump(now);
+}
+
+// The flow's place is needed. The SNAPT is told, as its limit counts the flow, too.
+void Node::displace(Flow& flow, TimePoint now) {
+    const auto* node_flow = flow::details_as<const NodeFlow>(flow);
+    if (node_flow->link != nullptr && node_flow->link->session) {
+        node_flow->link->session->detach(flow, now, session::EndNotice::Closed);
+    }
+    end_flow(flow, now);
+    flows_.erase(flow);
 }
 
 // Called before the table erases the flow: nobody may hold it any more.

@@ -8,6 +8,14 @@ namespace continuo::cnapt {
 using base::TimePoint;
 using flow::Flow;
 
+namespace {
+
+// The part of a SNAPT's limit, as its divisor, by which the node stays below it: flows end at the
+// two ends at different times, and word of an end may be lost. A choice.
+constexpr size_t kLimitMarginDivisor = 16;
+
+}  // namespace
+
 std::optional<size_t> Node::former_snapt(const packet::FiveTuple& flow) const {
     for (size_t i = 0; journal_ && i < links_.size(); ++i) {
         if (journal_->is_bound_to(flow, links_[i]->name)) {
@@ -54,6 +62,30 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     if (journal_) {
         journal_->bind(flow.tuple, link.name);
     }
+}
+
+// Of the hosts of a LAN together: a SNAPT takes them for one, and at its limit refuses flows of any
+// of them, so room is made here before. The least limit counts of the SNAPTs that may get a new
+// flow.
+size_t Node::flow_limit(base::IpVersion version) const {
+    const auto fitness_for_it = [version](const SnaptLink& link) {
+        return link.carries(version) ? fitness(link) : Fitness::None;
+    };
+    Fitness best = Fitness::None;
+    for (const auto& link : links_) {
+        best = std::max(best, fitness_for_it(*link));
+    }
+    size_t limit = flows_.max_flows();
+    for (const auto& link : links_) {
+        const Fitness fit = fitness_for_it(*link);
+        const bool may_get_it =
+            fit != Fitness::None && (fit == best || fit == Fitness::WithoutControl);
+        const size_t there = link->accept.user_flows;
+        if (may_get_it && there != 0) {
+            limit = std::min(limit, there - there / kLimitMarginDivisor);
+        }
+    }
+    return limit;
 }
 
 bool Node::carries(base::IpVersion version) const {

@@ -320,7 +320,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                        base::ByteView packet,
                        base::TimePoint now);
     flow::Flow* begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, base::TimePoint now);
-    void tell_refusal(base::TimePoint now);
+    void tell_refusal(const packet::FiveTuple& flow, base::TimePoint now);
     void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, base::TimePoint now);
@@ -448,7 +448,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
     static Fitness fitness(const SnaptLink& link);
     policy::Decision decide(const NodeFlow& node_flow) const;
+    size_t flow_limit(base::IpVersion version) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
+    void displace(flow::Flow& flow, base::TimePoint now);
 
     io::EventLoop& loop_;
     NodeSettings settings_;

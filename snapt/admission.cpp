@@ -46,6 +46,12 @@ std::vector<uint16_t> udp_ports(const SnaptConfig& config) {
     return ports;
 }
 
+// Flows of one user at a time; 0: no limit.
+uint32_t flows_of_a_user(const SnaptLimits& limits) {
+    const bool is_all_less = limits.flows != 0 && limits.flows < limits.user_flows;
+    return is_all_less ? limits.flows : limits.user_flows;
+}
+
 }  // namespace
 
 int64_t wall_clock_offset_us(base::TimePoint now) {
@@ -297,6 +303,7 @@ void Admission::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.limits = control::kOwnLimits;
+    accept.user_flows = flows_of_a_user(config.limits);
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);

@@ -195,6 +195,11 @@ Flow* Relay::on_flow_opened(session::Session& session,
         drops_.add(DropReason::SpoofedSource);
         return nullptr;
     }
+    // Where the node's word of its end was lost.
+    Flow* former = session.flow_at(opening.index);
+    if (former != nullptr && former != flow) {
+        flows_.on_ended_there(*former, now);
+    }
     if (flow == nullptr) {
         flow =
             make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
@@ -404,8 +409,12 @@ Flow* Relay::deliver_whole(session::Session& session,
     return flow;
 }
 
-void Relay::on_flows_closed(session::Session& /*session*/, Flow& flow, TimePoint now) {
-    flows_.on_ended_there(flow, now);
+// At once: the node needs the place.
+void Relay::on_flows_closed(session::Session& session, Flow& flow, TimePoint now) {
+    session.detach(flow, now, session::EndNotice::None);
+    note_gone(flow);
+    end_flow(flow, now);
+    flows_.erase(flow);
 }
 
 void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {

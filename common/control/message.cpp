@@ -161,6 +161,9 @@ struct BodyWriter {
                 }
             });
         }
+        if (accept.user_flows != 0) {
+            writer.field_u32(19, accept.user_flows);
+        }
         return MessageType::Accept;
     }
 

@@ -127,6 +127,8 @@ struct Accept {
     std::string node{};  // the SNAPT's name for the node; empty: the node's own
     // Private prefixes that it does not forward to; kMaxDeniedPrefixes at most.
     std::vector<base::IpPrefix> denied{};
+    // Flows that it lets the node's user have at a time, on all its nodes; 0: none told.
+    uint32_t user_flows = 0;
     bool operator==(const Accept&) const = default;
 };
 

@@ -159,7 +159,7 @@ base::Result<Message> parse_hello(ByteView body) {
     return Message(std::move(hello));
 }
 
-// Fields 8 to 18. False for an unknown id.
+// Fields 8 to 19. False for an unknown id.
 bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
     switch (id) {
     case 8:
@@ -194,6 +194,9 @@ bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
         return true;
     case 18:
         accept.denied = read_prefixes(value);
+        return true;
+    case 19:
+        accept.user_flows = value.u32();
         return true;
     default:
         return false;

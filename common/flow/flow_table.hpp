@@ -11,6 +11,7 @@
 #include "common/flow/slot_source.hpp"
 #include "common/packet/rewrite.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -155,12 +156,12 @@ class FlowTable {
         return has_room;
     }
 
-    // The same in a table of `hosts`.
+    // The same for `hosts`, that have `limit` flows of the table together.
     template <typename End>
-    bool make_room(bool is_favoured, const HostShares& hosts, End&& end) {
-        for (size_t i = 0; i < kMostGiveWay && !all_.has_room(max_flows_, is_favoured); ++i) {
-            Flow* flow =
-                hosts.gives_way_to(is_favoured, all_.leaves_reserve(max_flows_), max_flows_);
+    bool make_room(bool is_favoured, const HostShares& hosts, size_t limit, End&& end) {
+        limit = std::min(limit, max_flows_);
+        for (size_t i = 0; i < kMostGiveWay && !all_.has_room(limit, is_favoured); ++i) {
+            Flow* flow = hosts.gives_way_to(is_favoured, all_.leaves_reserve(limit), limit);
             flow = flow == nullptr ? all_.gives_way_to(is_favoured) : flow;
             if (flow == nullptr) {
                 break;
@@ -168,7 +169,7 @@ class FlowTable {
             ++gave_way_;
             end(*flow);
         }
-        const bool has_room = all_.has_room(max_flows_, is_favoured);
+        const bool has_room = all_.has_room(limit, is_favoured);
         if (!has_room) {
             count_refusal();
         }

@@ -138,8 +138,7 @@ bool Session::attach(Flow& flow) {
         flows_.resize(std::max<size_t>(flow.index + size_t{1}, flows_.size() * 2));
     }
     if (flows_[flow.index] != nullptr) {
-        // SNAPT: the node gave the index to another flow; the old one stays in the table until its
-        // own time-out.
+        // SNAPT: the node gave the index to another flow; the old one stays in the daemon's table.
         Flow& former = *flows_[flow.index];
         count_mode(former, -1);
         unpin(former, former.traffic_class);
@@ -163,7 +162,7 @@ bool Session::attach(Flow& flow) {
     return true;
 }
 
-void Session::detach(Flow& flow, TimePoint /*now*/) {
+void Session::detach(Flow& flow, TimePoint /*now*/, EndNotice notice) {
     unheard_.forget(flow);
     scratch_.members.forget(flow);
     ClassState& state = classes_[index_of(flow.traffic_class)];
@@ -190,13 +189,13 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
             epoch->encoder.remove_flow(flow.index);
         }
     }
+    const bool is_told = notice == EndNotice::Closed && closed_.add(flow.index);
+    counters_.closed_untold += notice == EndNotice::Closed && !is_told ? 1U : 0U;
     if (settings_.role == Role::Node) {
         indexes_.release(static_cast<uint16_t>(flow.index));
-        indexes_.make_reusable(static_cast<uint16_t>(flow.index));
-    } else if (closed_.size() < kMaxClosedToTell) {
-        closed_.push_back(flow.index);
-    } else {
-        ++counters_.closed_untold;
+        if (!is_told) {
+            indexes_.make_reusable(static_cast<uint16_t>(flow.index));
+        }
     }
 }
 
@@ -376,6 +375,8 @@ void Session::on_timeout(TimePoint now) {
     fade_pinned_flows();
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
     judge_losses();
+    closed_.wake(now,
+                 [this](uint32_t index) { indexes_.make_reusable(static_cast<uint16_t>(index)); });
     if (previous_ && previous_->retire_at <= now && !is_receiving_) {
         retired_losses_ += previous_->missing();
         previous_.reset();

@@ -11,6 +11,7 @@
 #include "common/flow/attribution.hpp"
 #include "common/flow/index_allocator.hpp"
 #include "common/session/class_queue.hpp"
+#include "common/session/closed_flows.hpp"
 #include "common/session/compression_governor.hpp"
 #include "common/session/draft.hpp"
 #include "common/session/epoch_state.hpp"
@@ -57,7 +58,11 @@ class Session : public flow::FlowOwner {
     // set it.
     bool attach(flow::Flow& flow);
     // The flow ends: its queued packets are dropped and its index released.
-    void detach(flow::Flow& flow, base::TimePoint now);
+    void detach(flow::Flow& flow, base::TimePoint now, EndNotice notice);
+    // A SNAPT tells its node, a node says nothing.
+    void detach(flow::Flow& flow, base::TimePoint now) {
+        detach(flow, now, settings_.role == Role::Snapt ? EndNotice::Closed : EndNotice::None);
+    }
     // The flow's class has changed (FlowTable::reclassify): moves its queued packets there, in
     // order, and opens the flow there anew.
     void requeue(flow::Flow& flow, base::TrafficClass former);
@@ -177,7 +182,7 @@ class Session : public flow::FlowOwner {
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
-    void write_closed(elision::Encoder& encoder, base::ByteWriter& body, size_t spare_bytes);
+    void write_closed(EpochState& epoch, base::ByteWriter& body, size_t spare, base::TimePoint now);
     size_t write_frames(Draft& draft,
                         base::ByteWriter& body,
                         bool alone,
@@ -402,6 +407,7 @@ class Session : public flow::FlowOwner {
     void on_epoch_heard(EpochState& epoch, base::TimePoint now);
 
     // session_frames.cpp
+    void end_closed_flows(base::TimePoint now);
     void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
     void let_lt_ld_be_heard(const wire::Space& challenged, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
@@ -462,7 +468,7 @@ class Session : public flow::FlowOwner {
     Reassembly reassembly_;
     std::vector<flow::Flow*> flows_;  // by index
     flow::IndexAllocator indexes_;
-    std::vector<uint32_t> closed_;  // SNAPT: indexes to tell in CLOSED
+    ClosedFlows closed_;
     size_t attached_ = 0;
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;

@@ -78,7 +78,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     const size_t taken = next != nullptr ? next->length + kMaxEntryBeyondPacket : 0;
     const size_t spare = body.room() - std::min(body.room(), taken);
     const size_t framed = write_frames(*draft, body, false, now, spare);
-    write_closed(encoder, body, spare - std::min(spare, framed));
+    write_closed(*draft->epoch, body, spare - std::min(spare, framed), now);
     size_t count = gather(state, *draft, way, body.size(), now);
     if (!encode_what_fits(*draft, state, way, count, body)) {
         if (count == 0) {

@@ -7,6 +7,18 @@ using base::DropReason;
 using base::TimePoint;
 using flow::Flow;
 
+// Their places may be needed for packets of the same datagram.
+void Session::end_closed_flows(TimePoint now) {
+    for (const wire::BodyItem& item : scratch_.frames) {
+        const auto* closed = std::get_if<wire::Closed>(&item);
+        for (size_t i = 0; closed != nullptr && i < closed->count; ++i) {
+            if (Flow* flow = flow_at(closed->indexes[i])) {
+                host_.on_flows_closed(*this, *flow, now);
+            }
+        }
+    }
+}
+
 // `may_repeat`: the datagram ends a silence in which datagrams may have been lost.
 void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
     const wire::Space space = opened.header.space();
@@ -48,12 +60,6 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             if (paths_.on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
                 has_moved = true;
-            }
-        } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
-            for (size_t i = 0; i < closed->count; ++i) {
-                if (Flow* flow = flow_at(closed->indexes[i])) {
-                    host_.on_flows_closed(*this, *flow, now);
-                }
             }
         } else if (std::holds_alternative<wire::Close>(item)) {
             host_.on_peer_closed(*this, now);

@@ -162,6 +162,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
             facts.copy->sequence);
     }
+    end_closed_flows(now);
     if (facts.is_delivered) {
         ++counters_.copies_dropped;
         counters_.overhead[base::index_of(opened.header.traffic_class)].received += outer;

@@ -273,7 +273,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     }
     write_frames(*draft, body, true, now);
     if (body.size() > 0) {
-        write_closed(epoch->encoder, body, body.room());
+        write_closed(*epoch, body, body.room(), now);
     }
     epoch->encoder.end_datagram();
     if (body.size() == 0 && !keepalive_due_) {
@@ -295,23 +295,25 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
 
 // Writes flows that have ended, unless another flow has their index by now, in at most that many
 // bytes. They are only piggybacked: no datagram leaves for them alone.
-void Session::write_closed(elision::Encoder& encoder, ByteWriter& body, size_t spare_bytes) {
-    for (size_t i = 0; i < kMostClosed && !closed_.empty(); ++i) {
+void Session::write_closed(EpochState& epoch, ByteWriter& body, size_t spare, TimePoint now) {
+    for (size_t i = 0; i < kMostClosed && !closed_.is_empty(); ++i) {
         wire::Closed frame;
         size_t bytes = wire::Closed::kHeadBytes + wire::Closed::kMaxIndexBytes;
-        for (; !closed_.empty() && bytes <= spare_bytes && frame.count < wire::kMaxClosedFlows;
+        for (; !closed_.is_empty() && bytes <= spare && frame.count < wire::kMaxClosedFlows;
              bytes += wire::Closed::kMaxIndexBytes) {
-            const uint32_t index = closed_.back();
-            closed_.pop_back();
+            const uint32_t index = closed_.take();
+            if (settings_.role == Role::Node) {
+                closed_.rest(index, now + elision::skew_for(paths_.largest_rtt()));
+            }
             if (flow_at(index) == nullptr && frame.add(index)) {
-                encoder.count_user(index);
+                epoch.encoder.count_user(index);
             }
         }
         if (frame.count == 0) {
             return;
         }
         frame.serialize(body);
-        spare_bytes -= std::min(spare_bytes, frame.size());
+        spare -= std::min(spare, frame.size());
     }
 }
 

@@ -194,12 +194,11 @@ struct SessionCounters {
     uint64_t copies_unsent = 0;  // wanted, but beyond CopyBudget or the size of the path
     uint64_t handovers = 0;
     uint64_t repeated_datagrams = 0;  // SNAPT: sent again after a move of the return path
-    uint64_t closed_untold = 0;       // SNAPT: flows that ended, beyond kMaxClosedToTell
+    uint64_t closed_untold = 0;       // flows that ended, beyond kMaxClosedToTell (ClosedFlows)
 };
 
-// Flows of a session that ended at a SNAPT and that its node has not been told of. The node finds
-// out about further ones by its own time-outs.
-inline constexpr size_t kMaxClosedToTell = 4096;
+// Whether the other end is told of a flow's end (CLOSED), beside other data.
+enum class EndNotice : uint8_t { None, Closed };
 
 struct FlowOpening {
     uint32_t index = 0;
@@ -239,7 +238,8 @@ class SessionHost {
                                       base::TrafficClass traffic_class,
                                       base::MutableByteView packet,
                                       base::TimePoint now) = 0;
-    // The other end says that the flow has ended.
+    // The other end says that the flow has ended. Before the packets of the same datagram, as a new
+    // flow may need the place; may end the flow.
     virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
     // The path answered a challenge (node), or the return path moved there (SNAPT).
     virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;

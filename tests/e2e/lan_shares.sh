@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One host of a LAN that holds as many flows as the gateway's table has, all of them answered, keeps no other host out, nor the
-# gateway itself. IPv6 as well.
+# One host of a LAN that holds as many flows as the gateway's table has, or as the SNAPT allows its user, all of them answered,
+# keeps no other host out, nor the gateway itself. IPv6 as well. What a node without a LAN has no place for is refused at once.
 . "$(dirname "$0")/lib.sh"
 require dig curl
 build_topology
@@ -58,12 +58,15 @@ time.sleep(1000)' "$2" "$3" "$4" "$work/filled" >"$work/fill.log" 2>&1 &
 }
 is_filled() { [ -e "$work/filled" ]; }
 round=0
-answers() { # answers NS HOST : a name, a page, and a datagram, which has no reserve
+answers_of_reserve() { # answers_of_reserve NS HOST : a name and a page
     local url
     round=$((round + 1))
     url="http://$([[ $2 = *:* ]] && echo "[$2]" || echo "$2")/small"
     in_ns "$1" dig +time=1 +tries=1 +short "@$2" "a$round.example" | grep -q '^203' &&
-        in_ns "$1" curl -sf -m 1 -o /dev/null "$url" &&
+        in_ns "$1" curl -sf -m 1 -o /dev/null "$url"
+}
+answers() { # answers NS HOST : those, and a datagram, which has no reserve
+    answers_of_reserve "$1" "$2" &&
         in_ns "$1" "$python" -c 'import socket, sys
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(1)
@@ -86,4 +89,41 @@ beside() { # beside KIND HOST : what the others get while one host holds more th
 beside udp $inet4
 beside tcp $inet6
 claim "what gave way is counted" more_than "$(cnapt_json status | json "d['flows_gave_way']")" 0
+
+# The same where the SNAPT's limit is the smaller one: it takes all hosts for one user.
+stop cnapt
+sed -i "s/^flows = .*/flows = 65536/" "$work/cnapt.toml"
+sed -i "s/^user_flows = .*/user_flows = $limit/" "$work/snapt1.toml"
+snapt reload --socket "$(snapt_socket 1)" >>"$work/snapt1.log"
+start_cnapt
+beside udp $inet4
+beside tcp $inet6
+claim "what gave way of the SNAPT's limit is counted" more_than "$(cnapt_json status | json "d['flows_gave_way']")" 0
+claim "the SNAPT has refused nothing" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
+
+# A single host: nobody's flows give way to its own.
+stop cnapt
+sed -i "s/^flows = .*/flows = 64/" "$work/cnapt.toml"
+set_capture 'gateway_interfaces = []'
+start_cnapt
+in_ns node "$python" -c 'import errno, socket, sys, time
+flows, refused, longest = [], {}, 0
+for i in range(64):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(3)
+    s.connect((sys.argv[1], 7))
+    began = time.monotonic()
+    try:
+        s.send(b"hello")
+        s.recv(100)
+        flows.append(s)
+    except OSError as error:
+        name = errno.errorcode.get(error.errno, str(error))
+        refused[name] = refused.get(name, 0) + 1
+        longest = max(longest, time.monotonic() - began)
+print(len(flows), sorted(refused.items()), longest < 1)' $inet4 >"$work/answered" 2>&1
+claim "a node's table: seven eighths for flows that are answered, the others are refused at once" equal "$(cat "$work/answered")" "56 [('EHOSTUNREACH', 8)] True"
+claim "names and pages pass: they have a reserve" answers_of_reserve node $inet4
+claim "the node logs it" grep -q 'too many flows: .*(limits.flows)' "$work/cnapt.log"
+claim "its status has each" equal "$(cnapt_json status | json "d['drops']['flow_limit']")" 8
 finish

@@ -1,5 +1,5 @@
-// CLOSED: a node learns of flows that have ended at its SNAPT from frames piggybacked on other
-// datagrams.
+// CLOSED: a node learns of flows that have ended at its SNAPT, and a SNAPT of those that its node
+// has ended to make room, from frames piggybacked on other datagrams.
 #include "tests/support/session_pair.hpp"
 
 #include <gtest/gtest.h>
@@ -45,6 +45,12 @@ class ClosedSim : public testing::Test {
         packet::FiveTuple tuple = udp(port);
         tuple.local = *base::IpAddress::parse("100.64.0.2");
         return tuple;
+    }
+    void displace_at_node(uint16_t port) {
+        flow::Flow* flow = pair.node.find(udp(port));
+        ASSERT_NE(flow, nullptr);
+        pair.node.session->detach(*flow, pair.now, session::EndNotice::Closed);
+        pair.node.end_flow(udp(port), pair.now);
     }
     void end_at_snapt(uint16_t port) {
         ASSERT_NE(pair.snapt.find(at_snapt(port)), nullptr);
@@ -110,6 +116,36 @@ TEST_F(ClosedSim, HowManyAreToBeToldHasALimit) {
         ASSERT_TRUE(pair.snapt.session->attach(flow));
     }
     EXPECT_EQ(pair.snapt.session->counters().closed_untold, 3U);
+}
+
+// The SNAPT may be at a limit: it hears of the end before it is to take the new flow.
+TEST_F(ClosedSim, TheSnaptHearsOfWhatTheNodeDisplacedBeforeThePacketsBeside) {
+    send(5000, 1);
+    send(5001, 1);
+    ASSERT_EQ(pair.snapt.delivered.size(), 2U);
+    displace_at_node(5000);
+    pair.run_for(base::seconds(1));
+    EXPECT_EQ(pair.snapt.closed_flows, 0U) << "nothing leaves for that";
+    send(6000, 1);
+    EXPECT_EQ(pair.snapt.closed_flows, 1U);
+    EXPECT_EQ(pair.snapt.delivered_when_closed, 2U);
+    EXPECT_EQ(pair.snapt.delivered.size(), 3U);
+    pair.node.end_flow(udp(5001), pair.now);
+    send(6000, 40);
+    EXPECT_EQ(pair.snapt.closed_flows, 1U) << "what has only timed out is not told";
+}
+
+// A CLOSED that comes late would end the next flow.
+TEST_F(ClosedSim, TheIndexOfADisplacedFlowRestsUntilTheWordOfItHasArrived) {
+    send(5000, 1);
+    const uint32_t index = pair.node.flow(udp(5000), TrafficClass::HtHd).index;
+    displace_at_node(5000);
+    EXPECT_NE(pair.node.flow(udp(6000), TrafficClass::HtHd).index, index);
+    send(6000, 1);
+    EXPECT_EQ(pair.snapt.closed_flows, 1U);
+    EXPECT_NE(pair.node.flow(udp(6001), TrafficClass::HtHd).index, index) << "only just told";
+    pair.run_for(base::seconds(3));
+    EXPECT_EQ(pair.node.flow(udp(6002), TrafficClass::HtHd).index, index);
 }
 
 }  // namespace

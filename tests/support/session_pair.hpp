@@ -57,6 +57,7 @@ class SessionEnd final : public session::SessionHost {
                               base::TimePoint now) override;
     void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {
         ++closed_flows;
+        delivered_when_closed = delivered.size();
     }
     void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
@@ -84,7 +85,8 @@ class SessionEnd final : public session::SessionHost {
     std::function<void(uint8_t path)> when_silent;
     uint16_t last_app = 0;
     uint64_t closed_flows = 0;
-    uint64_t challenges = 0;  // that told of another address
+    size_t delivered_when_closed = 0;  // packets until it heard of one last
+    uint64_t challenges = 0;           // that told of another address
     uint64_t held_deliveries = 0;
     // How flows that the other end opens use the paths, as control would tell.
     base::PathMode mode_of_opened = base::PathMode::Handover;

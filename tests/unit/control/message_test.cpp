@@ -144,6 +144,20 @@ TEST(Message, AFieldMayNotComeTwice) {
     EXPECT_EQ(parse_message(bytes[0], body_of(bytes)).error().code, base::Errc::Malformed);
 }
 
+TEST(Message, AcceptTellsALimitOfFlowsInField19) {
+    Accept accept = full_accept();
+    const std::vector<uint8_t> field = {19, 0, 4, 0, 0, 0x10, 0};
+    auto bytes = serialized(accept);
+    ASSERT_TRUE(std::equal(field.rbegin(), field.rend(), bytes.rbegin()));
+    accept.user_flows = 0;
+    const auto without = serialized(accept);
+    EXPECT_EQ(without.size() + field.size(), bytes.size());
+    EXPECT_EQ(parsed_as<Accept>(without).user_flows, 0U) << "an older SNAPT tells none";
+    bytes.pop_back();
+    bytes[bytes.size() - field.size() + 3] = 3;
+    EXPECT_FALSE(parse_message(bytes[0], body_of(bytes)));
+}
+
 TEST(Message, UnknownProtectionsAreLeftOutOfHello) {
     Hello hello = full_hello();
     hello.offers = {{static_cast<ProtectionKind>(99), 16},

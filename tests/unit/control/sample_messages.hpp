@@ -46,6 +46,7 @@ inline Accept full_accept() {
     accept.limits = {9, 8, 7, 6};
     accept.node = "laptop-2";
     accept.denied = {*base::IpPrefix::parse("10.0.0.0/8"), *base::IpPrefix::parse("fc00::/7")};
+    accept.user_flows = 4096;
     return accept;
 }
 

@@ -37,7 +37,7 @@ class HostSharesTest : public testing::Test {
         FlowOrigin origin;
         origin.share = &hosts.unknown();
         const auto traffic_class = base::TrafficClass::HtLd;
-        if (!table.make_room(is_favoured(tuple, traffic_class), hosts, end)) {
+        if (!table.make_room(is_favoured(tuple, traffic_class), hosts, limit, end)) {
             return nullptr;
         }
         Flow* flow = table.create(tuple, traffic_class, kBegin, origin);
@@ -52,6 +52,7 @@ class HostSharesTest : public testing::Test {
     size_t flows_of(uint32_t number) { return hosts.of(host(number)).flows(); }
 
     std::vector<uint16_t> ended;
+    size_t limit = kPlaces;  // of all hosts together
     HeapSlots slots{64};
     HostShares hosts;
     FlowTable table{kPlaces, slots};
@@ -102,6 +103,34 @@ TEST_F(HostSharesTest, WhereNoneHasMoreThanItsPartNoAnsweredOneGivesWay) {
     EXPECT_EQ(open(kHosts + 1, 1, false), nullptr) << "four of each, an eighth of the table";
     EXPECT_EQ(table.limit_hits(), 1U);
     EXPECT_TRUE(ended.empty());
+}
+
+// As where the SNAPT allows its user less.
+TEST_F(HostSharesTest, ALimitBelowTheTableIsSharedLikeTheTable) {
+    limit = kPlaces / 2;
+    const size_t ordinary = limit - limit / kReserveDivisor;
+    for (uint16_t port = 100; port < 100 + 2 * kPlaces; ++port) {
+        ASSERT_NE(open(1, port, true), nullptr);
+    }
+    EXPECT_EQ(table.size(), ordinary);
+    EXPECT_NE(open(2, 1, true), nullptr);
+    EXPECT_NE(open(2, 2, true, Protocol::Tcp), nullptr);
+    EXPECT_EQ(flows_of(1), ordinary - 1) << "TCP has the reserve";
+    EXPECT_EQ(table.limit_hits(), 0U);
+}
+
+TEST_F(HostSharesTest, WhatIsBeyondALoweredLimitGivesWayOneByOne) {
+    for (uint16_t port = 100; table.size() < kOrdinary; ++port) {
+        ASSERT_NE(open(1, port, true), nullptr);
+    }
+    limit = kPlaces / 2;
+    EXPECT_NE(open(2, 1, true), nullptr);
+    EXPECT_EQ(table.size(), limit - limit / kReserveDivisor);
+    limit = 2 * kPlaces;
+    for (uint16_t port = 200; port < 200 + 2 * kPlaces; ++port) {
+        open(1, port, true);
+    }
+    EXPECT_EQ(table.size(), kOrdinary) << "the table's own holds where it is less";
 }
 
 // A flood is faster than hosts are looked up.

@@ -145,9 +145,12 @@ TEST_F(AdmissionTest, TheAnswerSaysWhatThisSnaptKeepsAndWhereItIsReached) {
                      *base::Endpoint::parse("192.0.2.3:53")};
     config.public_addresses = {{"snapt.example", 443}, {"192.0.2.2", 9347}};
     config.inner.mtu = 1400;
+    config.limits.user_flows = 4096;
+    config.limits.flows = 1000;
     admission->renew_directory();
     log_in("alice");
     const control::Accept& accept = node.established[0].accept;
+    EXPECT_EQ(accept.user_flows, 1000U) << "no user can have more than all";
     EXPECT_EQ(accept.limits.kept_bytes, 0U) << "nothing is kept";
     EXPECT_EQ(accept.limits.live_generations, 0U);
     EXPECT_EQ(accept.udp_ports, (std::vector<uint16_t>{443, 9347, 53})) << "each once";

@@ -98,6 +98,37 @@ TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
     }
 }
 
+// A node makes room for a flow among its own, and the limit here counts them, too.
+TEST_F(RelayTest, WhatTheNodeEndsMakesRoomAtOnce) {
+    constexpr size_t kUserFlows = 16;
+    relay.set_limits(100, 8, kUserFlows);
+    NodeSession& node = add_session(2);
+    std::vector<flow::Flow*> flows;
+    for (size_t i = 0; i < kUserFlows; ++i) {
+        flows.push_back(open_flow(node));
+        packet::PacketSummary answer;
+        answer.tuple = flows.back()->tuple;
+        relay.flows().on_packet(*flows.back(), flow::Direction::Down, answer, loop.now());
+    }
+    EXPECT_EQ(open_flow(node), nullptr);
+    relay.on_flows_closed(node.session, *flows.front(), loop.now());
+    EXPECT_EQ(node.share->flows.flows(), kUserFlows - 1);
+    EXPECT_NE(open_flow(node), nullptr);
+    EXPECT_EQ(node.share->gone.flows, 0U) << "the kernel keeps what was answered";
+}
+
+// The word of its end was lost.
+TEST_F(RelayTest, AFlowWhoseIndexAnotherTakesEndsSoon) {
+    NodeSession& node = add_session(2);
+    flow::Flow& former = add_flow(node, 0);
+    session::FlowOpening opening;
+    opening.index = former.index;
+    opening.tuple = former.tuple;
+    ++opening.tuple.remote_port;
+    ASSERT_NE(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_LE(former.expires_at, loop.now() + flow::timeout::kEndedThere);
+}
+
 // Nothing else is remembered for so short a time that the bound of a user holds.
 TEST_F(RelayTest, OnlyUdpOfAUserWithFewFlowsStaysWithTheNat) {
     relay.set_limits(100, 8, 16);
@@ -119,7 +150,7 @@ TEST_F(RelayTest, OnlyUdpOfAUserWithFewFlowsStaysWithTheNat) {
     };
     EXPECT_TRUE(stays(packet::Protocol::Udp, 1000));
     flow::Flow& ended = *relay.flows().find(tuple_at(1000));
-    relay.on_flows_closed(node.session, ended, loop.now());
+    relay.flows().on_ended_there(ended, loop.now());
     EXPECT_FALSE(relay.may_stay_with_nat(ended)) << "the node ended it";
     EXPECT_FALSE(stays(packet::Protocol::Udp, 53)) << "lives shorter than 30 s";
     EXPECT_FALSE(stays(packet::Protocol::Tcp, 80)) << "without SYN it would be known for hours";
