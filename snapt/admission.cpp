@@ -291,6 +291,9 @@ void Admission::let_in(LinkId id) {
     }
     link.wire_id = reserved->wire_id;
     link.holds_lease = false;  // the session holds it now
+    if (!reserved->is_continued) {
+        clear_unused_leases(link.grant);
+    }
     note_login(link, reserved->is_continued);
     const SnaptConfig& config = parts_.config;
     control::Accept accept;

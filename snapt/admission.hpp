@@ -145,6 +145,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
+    void clear_unused_leases(const SessionGrant& grant);
     // Other nodes of the user that are here (Relay::is_here), or wait for a session.
     size_t nodes_beside(const SessionGrant& grant) const;
     void ask_silent_nodes(std::string_view user);

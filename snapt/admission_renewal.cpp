@@ -43,6 +43,22 @@ void Admission::release_lease(const SessionGrant& grant) {
     }
 }
 
+// Connection tracking remembers connections longer than their session lives. Without this, a user
+// whose nodes change names would have as many as all its leases may have.
+void Admission::clear_unused_leases(const SessionGrant& grant) {
+    const size_t sessions = parts_.config.limits.user_sessions;
+    if (sessions == 0) {
+        return;
+    }
+    (void)parts_.worker.submit(
+        [&leases = parts_.leases, user = grant.user, account_id = grant.account_id, sessions] {
+            if (const auto done = leases.clear_unused(account_id, sessions); !done) {
+                log(LogLevel::Warning, "connections of unused leases of %s are not forgotten: %s",
+                    user.c_str(), describe(done.error()).c_str());
+            }
+        });
+}
+
 void Admission::renew_leases() {
     const base::TimePoint now = parts_.loop.now();
     // A wrong clock has given wrong times.

@@ -411,11 +411,10 @@ std::string App::reload() {
     }
     renew_ports(true);
     admission_->end_revoked();
-    (void)worker_.submit(
-        [this, user_flows = config_.limits.user_flows, leases_of_a_user = user_leases(config_)] {
-            leases_->set_user_leases(leases_of_a_user);
-            network_.set_user_flows(user_flows);
-        });
+    (void)worker_.submit([this, limits = config_.limits, leases_of_a_user = user_leases(config_)] {
+        leases_->set_user_leases(leases_of_a_user);
+        network_.set_limits(limits);
+    });
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

@@ -63,6 +63,21 @@ PortRange source_ports(const SnaptConfig& config) {
     return {config.relay.source_ports.first, config.relay.source_ports.last};
 }
 
+uint64_t limit_of_a_lease(const SnaptLimits& limits) {
+    uint64_t table = 0;
+    if (const auto text = io::read_sysctl("net/netfilter/nf_conntrack_max")) {
+        std::istringstream(*text) >> table;
+    }
+    const uint64_t limit = connections_of_a_lease(limits.user_flows, limits.user_sessions, table);
+    if (limit < limits.user_flows) {
+        log(LogLevel::Warning,
+            "connection tracking of this host is small: a node may have %s connections of each IP "
+            "version; raise net.netfilter.nf_conntrack_max and reload, or lower user_sessions",
+            std::to_string(limit).c_str());
+    }
+    return limit;
+}
+
 PortRange ephemeral_ports() {
     PortRange range{32768, 60999};  // the kernel's default
     if (const auto text = io::read_sysctl("net/ipv4/ip_local_port_range")) {
@@ -147,7 +162,7 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
         failure += " (" + nft_.error_text() + ")";
         return applied.error();
     }
-    if (const auto limited = write_limit(config_.limits.user_flows, true); !limited) {
+    if (const auto limited = write_limit(limit_of_a_lease(config_.limits), true); !limited) {
         failure = "cannot limit the connections of a lease (" + nft_.error_text() +
                   "): the kernel needs nft_connlimit, or set limits.user_flows = 0";
         return limited.error();
@@ -254,12 +269,12 @@ base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
     return {};
 }
 
-void HostNetwork::set_user_flows(uint32_t user_flows) {
+void HostNetwork::set_limits(const SnaptLimits& limits) {
     const std::lock_guard lock(mutex_);
     if (!is_set_up_) {
         return;
     }
-    if (!write_limit(user_flows, true)) {
+    if (!write_limit(limit_of_a_lease(limits), true)) {
         log(LogLevel::Warning, "cannot limit connections: %s", nft_.error_text().c_str());
     }
 }

@@ -54,8 +54,9 @@ class HostNetwork {
     // that, and says what else blocks them; empty: nothing. Milliseconds after a change of rules,
     // less otherwise. `is_thorough`: also checks the rules of others.
     std::string watch(bool is_thorough);
-    // Any thread. Sets a new limit `user_flows`; the counts of all leases start anew.
-    void set_user_flows(uint32_t user_flows);
+    // Any thread. Limits the connections of a lease by `limits` and the kernel's table as it is
+    // now; with another limit the counts of all leases start anew.
+    void set_limits(const SnaptLimits& limits);
     // New connections that were refused; nothing where there is no limit.
     std::optional<uint64_t> refused_connections() const;
     // Also after a set_up() that failed half-way.
@@ -76,7 +77,7 @@ class HostNetwork {
     using Troubles = std::vector<std::string>;
     base::Result<void> write_relay();
     base::Result<bool> change_nat(const RelayOptions& nat);
-    base::Result<void> write_limit(uint32_t user_flows, bool keeps_counts);
+    base::Result<void> write_limit(uint64_t connections, bool keeps_counts);
     base::Result<Prints> prints() const;
     bool is_relay_whole() const;
     bool is_relay_whole(const Prints& found) const;
@@ -129,7 +130,7 @@ class HostNetwork {
     Others others_;
     std::string others_trouble_;
     base::TimePoint others_free_at_{};  // when the latest check of others' rules is paid for
-    uint32_t user_flows_ = 0;           // of the current limit table
+    uint64_t connections_ = 0;          // of a lease, as in the current limit table
     // State of the routing rule, by IP version.
     enum class Guard : uint8_t {
         Unset,

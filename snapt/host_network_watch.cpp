@@ -82,14 +82,14 @@ base::Result<bool> HostNetwork::change_nat(const RelayOptions& nat) {
 }
 
 // `keeps_counts`: a table with the same limit stays, with its counts.
-base::Result<void> HostNetwork::write_limit(uint32_t user_flows, bool keeps_counts) {
-    user_flows_ = user_flows;
+base::Result<void> HostNetwork::write_limit(uint64_t connections, bool keeps_counts) {
+    connections_ = connections;
     prints_.limit = 0;
     const std::string table = limit_table(config_.inner.device);
-    if (user_flows == 0) {
+    if (connections == 0) {
         return nft_.remove_table(table);
     }
-    const ConnectionCounts counts = connection_counts(user_flows);
+    const ConnectionCounts counts = connection_counts(connections);
     const auto write = [&]() -> base::Result<uint32_t> {
         const auto has = nft_.has_chain(table, limit_chain(counts));
         if (keeps_counts && has && *has) {
@@ -112,7 +112,7 @@ bool HostNetwork::is_relay_whole() const {
 }
 
 bool HostNetwork::is_limit_whole(const Prints& found) const {
-    return (prints_.limit != 0 || user_flows_ == 0) && found.limit == prints_.limit;
+    return (prints_.limit != 0 || connections_ == 0) && found.limit == prints_.limit;
 }
 
 base::Result<void> HostNetwork::watch_tables() {
@@ -141,8 +141,8 @@ base::Result<void> HostNetwork::put_back_tables(const Prints& found) {
         }
     }
     if (!is_limit_whole(found)) {
-        const bool is_said = is_changed(prints_.limit, found.limit) || user_flows_ == 0;
-        CTN_TRY(write_limit(user_flows_, false));
+        const bool is_said = is_changed(prints_.limit, found.limit) || connections_ == 0;
+        CTN_TRY(write_limit(connections_, false));
         if (is_said) {
             say_put_back("nftables table " + limit_table(device));
         }

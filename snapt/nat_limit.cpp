@@ -2,6 +2,8 @@
 
 #include "snapt/nat.hpp"
 
+#include <algorithm>
+
 namespace continuo::snapt {
 
 namespace {
@@ -28,8 +30,16 @@ std::string count_rule(std::string_view device,
 
 }  // namespace
 
-ConnectionCounts connection_counts(uint32_t user_flows) {
-    const uint64_t limit = uint64_t{user_flows} * kConnectionsPerUserFlow;
+uint64_t connections_of_a_lease(uint32_t user_flows, uint32_t user_sessions, uint64_t table) {
+    const uint64_t by_flows = uint64_t{user_flows} * kConnectionsPerUserFlow;
+    if (table == 0 || by_flows == 0) {
+        return by_flows;
+    }
+    const uint64_t by_table = table / (kTablePartDivisor * std::max<uint64_t>(user_sessions, 1));
+    return std::min(by_flows, std::max<uint64_t>(by_table, 1));
+}
+
+ConnectionCounts connection_counts(uint64_t limit) {
     ConnectionCounts counts;
     while (counts.counts < kMaxCountsOfALease &&
            limit / (uint64_t{2} * counts.counts) >= kConnectionsOfACount) {

@@ -1,7 +1,7 @@
-// Limit of the connections per lease that the kernel tracks. Relay's limit of flows alone does not
-// bound them, as connection tracking forgets later than the relay. In a separate table that
-// survives a new configuration and a restart: the kernel counts from the table's first packet on.
-// Pure.
+// Limit of the connections per lease that the kernel tracks, and so of a user's part of its table.
+// Relay's limit of flows alone does not bound them, as connection tracking forgets later than the
+// relay. In a separate table that survives a new configuration and a restart: the kernel counts
+// from the table's first packet on. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@
 namespace continuo::snapt {
 
 inline constexpr uint32_t kConnectionsPerUserFlow = 4;
+// All sessions of a user may have this part, as its divisor, of the kernel's table for each IP
+// version, so a quarter of it. A choice.
+inline constexpr uint64_t kTablePartDivisor = 8;
 // Most counters of all leases together. Connection tracking holds fewer by default, and an empty
 // counter is removed; connections without a counter are not counted.
 inline constexpr uint32_t kMaxConnectionCounts = 1'048'576;
@@ -27,8 +30,12 @@ struct ConnectionCounts {
 
     bool operator==(const ConnectionCounts&) const = default;
 };
-// For a limit of `user_flows`, which must not be 0.
-ConnectionCounts connection_counts(uint32_t user_flows);
+// Connections of a lease and IP version at most, for limits of a user; 0: none, where `user_flows`
+// is 0. `user_sessions` 0 (no limit) counts as one. `table`: places of connection tracking
+// (nf_conntrack_max); 0: not known.
+uint64_t connections_of_a_lease(uint32_t user_flows, uint32_t user_sessions, uint64_t table);
+// For that many, not 0.
+ConnectionCounts connection_counts(uint64_t limit);
 
 // "inet continuo_connections_<device>", as relay_table().
 std::string limit_table(std::string_view device);

@@ -281,6 +281,7 @@ Result<std::optional<Lease>> LeaseStore::try_to_assign(const Claimant& claimant,
     CTN_TRY(write(lease, chosen.index, claimant.node_id));
     CTN_TRY(transaction.commit());
     ++assignments_;
+    without_connections_.erase(chosen.index);
     return std::optional(lease);
 }
 
@@ -318,6 +319,53 @@ Result<Lease> LeaseStore::assign_held(const Account& owner,
                                       int64_t now_us,
                                       const std::optional<NodeId>& node_id) {
     return assign({owner, node, node_id}, now_us, true);
+}
+
+// Their indexes, of those that may have connections.
+Result<std::vector<int64_t>> LeaseStore::unused_beyond(int64_t account_id, size_t most) {
+    Statement own =
+        CTN_TRY(database_.prepare("SELECT address_index,node FROM lease WHERE account_id=? AND "
+                                  "address_index BETWEEN ? AND ? ORDER BY expires DESC"));
+    own.bind(1, account_id).bind(2, kFirstIndex).bind(3, last_index_);
+    const std::multiset<Holder> held = this->held();
+    std::vector<int64_t> unused;
+    size_t in_use = 0;
+    while (CTN_TRY(own.step())) {
+        if (held.contains({account_id, own.text(1)})) {
+            ++in_use;
+        } else {
+            unused.push_back(own.integer(0));
+        }
+    }
+    std::vector<int64_t> beyond;
+    const size_t kept = most - std::min(most, in_use);
+    for (size_t i = kept; i < std::min(kept + most, unused.size()); ++i) {
+        if (!without_connections_.contains(unused[i]) && beyond.size() < kClearedAtOnce) {
+            beyond.push_back(unused[i]);
+        }
+    }
+    return beyond;
+}
+
+Result<void> LeaseStore::clear_unused(int64_t account_id, size_t most) {
+    if (!pool_.clear) {
+        return {};
+    }
+    std::vector<int64_t> beyond;
+    uint64_t assignments = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        beyond = CTN_TRY(unused_beyond(account_id, most));
+        assignments = assignments_;
+    }
+    for (const int64_t index : beyond) {
+        CTN_TRY(pool_.clear(lease_of({account_id, {}}, {}, index, 0)));
+        const std::lock_guard lock(mutex_);
+        if (assignments == assignments_) {  // otherwise it may be in use
+            without_connections_.insert(index);
+        }
+    }
+    return {};
 }
 
 void LeaseStore::set_user_leases(int64_t user_leases) {

@@ -28,6 +28,9 @@ using NodeId = std::array<uint8_t, 16>;
 inline constexpr int64_t kUsedLeaseBurst = 16;
 inline constexpr int64_t kUsedLeaseIntervalUs = 1'000'000;
 
+// Unused leases that clear_unused() clears in one call: it takes the thread that gives leases.
+inline constexpr size_t kClearedAtOnce = 16;
+
 struct LeasePool {
     std::optional<base::IpPrefix> ipv4;  // at least one of the two
     std::optional<base::IpPrefix> ipv6;
@@ -85,6 +88,11 @@ class LeaseStore {
     // Like renew(), for all held leases, in one transaction.
     base::Result<void> renew_held(int64_t now_us);
     base::Result<std::vector<Lease>> list();
+    // Has the connections of the account's leases removed (LeasePool::clear), except those that are
+    // held and, up to `most` with these, the latest used of the others. Looks at `most` further
+    // ones, and clears kClearedAtOnce: of older ones earlier calls have removed them. May take
+    // long.
+    base::Result<void> clear_unused(int64_t account_id, size_t most);
 
   private:
     LeaseStore(Database database, LeasePool pool);
@@ -128,6 +136,7 @@ class LeaseStore {
     base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
     base::Result<std::optional<int64_t>> first_not_held(Statement& leases);
     base::Result<void> remove(int64_t index);
+    base::Result<std::vector<int64_t>> unused_beyond(int64_t account_id, size_t most);
 
     // The caller holds mutex_.
     base::Result<void> set_expiry(int64_t account_id, const std::string& node, int64_t expires_us);
@@ -142,6 +151,7 @@ class LeaseStore {
     LeasePool pool_;
     int64_t last_index_;
     uint64_t assignments_ = 0;
+    std::set<int64_t> without_connections_;  // indexes cleared by clear_unused(), not used since
     // When all used addresses of an account are paid for; only accounts still paying.
     std::map<int64_t, int64_t> paid_at_us_;
 };

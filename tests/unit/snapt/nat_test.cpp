@@ -237,15 +237,35 @@ TEST(RelayRuleset, AllowsServicesOfItsHostAndRejectsTheRest) {
 }
 
 TEST(ConnectionLimit, ALeaseHasSoManyCountsThatEachIsShort) {
-    EXPECT_EQ(connection_counts(1), (ConnectionCounts{1, 4}));
-    EXPECT_EQ(connection_counts(31), (ConnectionCounts{1, 124}));
-    EXPECT_EQ(connection_counts(4096), (ConnectionCounts{256, 64}));
-    EXPECT_EQ(connection_counts(5000), (ConnectionCounts{256, 78}));
-    for (uint32_t user_flows = 1; user_flows < 20'000'000; user_flows = user_flows * 3 / 2 + 1) {
-        const ConnectionCounts counts = connection_counts(user_flows);
-        EXPECT_LE(counts.limit(), user_flows * kConnectionsPerUserFlow);
-        EXPECT_GE(counts.limit(), user_flows * kConnectionsPerUserFlow / 65 * 64);
+    EXPECT_EQ(connection_counts(4), (ConnectionCounts{1, 4}));
+    EXPECT_EQ(connection_counts(124), (ConnectionCounts{1, 124}));
+    EXPECT_EQ(connection_counts(16'384), (ConnectionCounts{256, 64}));
+    EXPECT_EQ(connection_counts(20'000), (ConnectionCounts{256, 78}));
+    for (uint64_t limit = 4; limit < 80'000'000; limit = limit * 3 / 2 + 4) {
+        const ConnectionCounts counts = connection_counts(limit);
+        EXPECT_LE(counts.limit(), limit);
+        EXPECT_GE(counts.limit(), limit / 65 * 64);
     }
+}
+
+TEST(ConnectionLimit, TheSessionsOfAUserHaveAQuarterOfTheKernelsTableAtMost) {
+    constexpr uint64_t kTable = 262'144;
+    EXPECT_EQ(connections_of_a_lease(4096, 8, kTable), 4096U);
+    for (const uint32_t user_flows : {1U, 100U, 4096U, 16'777'216U}) {
+        for (const uint32_t sessions : {1U, 2U, 8U, 1000U}) {
+            for (const uint64_t table : {uint64_t{16'384}, kTable, uint64_t{4} * kTable}) {
+                const uint64_t limit = connections_of_a_lease(user_flows, sessions, table);
+                EXPECT_LE(limit, uint64_t{user_flows} * kConnectionsPerUserFlow);
+                EXPECT_LE(2 * sessions * connection_counts(limit).limit(), table / 4);
+                EXPECT_GE(limit, 1U);
+            }
+        }
+    }
+    EXPECT_EQ(connections_of_a_lease(100, 1, kTable), 400U) << "the flows' own bound is less";
+    EXPECT_EQ(connections_of_a_lease(4096, 0, kTable), 16'384U) << "sessions without limit";
+    EXPECT_EQ(connections_of_a_lease(4096, 8, 0), 16'384U) << "a table of an unknown size";
+    EXPECT_EQ(connections_of_a_lease(4096, 100, 512), 1U);
+    EXPECT_EQ(connections_of_a_lease(0, 8, kTable), 0U) << "no limit";
 }
 
 TEST(ConnectionLimit, TheTableIsNotTheRelaysAndItsChainNamesTheLimit) {

@@ -222,6 +222,40 @@ TEST_F(LeaseStoreTest, TheDatabaseIsNotLockedWhileAddressesAreCleared) {
     EXPECT_EQ(leases->assign(of("alice"), "n0", kNoon + 3)->ipv4, ip("192.0.2.2"));
 }
 
+// Connection tracking holds more than sessions: a user whose nodes come and go has it filled.
+TEST_F(LeaseStoreTest, ConnectionsStayForSoManyLeasesOfAUser) {
+    std::vector<IpAddress> cleared;
+    LeasePool settings = pool("192.0.2.0/24", "");
+    settings.clear = [&](const Lease& lease) {
+        cleared.push_back(*lease.ipv4);
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    const int64_t alice = of("alice").id;
+    // Each is in use for a time; the first one all the time.
+    ASSERT_TRUE(leases->assign_held(of("alice"), "first", kNoon));
+    ASSERT_TRUE(leases->assign(of("bob"), "n", kNoon));
+    const auto use = [&](const std::string& node, int64_t now_us) {
+        ASSERT_TRUE(leases->assign_held(of("alice"), node, now_us));
+        ASSERT_TRUE(leases->clear_unused(alice, 3));
+        ASSERT_TRUE(leases->renew(alice, node, now_us));
+        leases->release(alice, node);
+    };
+    const auto at = [](uint32_t last) { return IpAddress::v4(0xC0000200U + last); };
+    for (int i = 0; i < 6; ++i) {
+        use("n" + std::to_string(i), kNoon + i + 1);
+    }
+    // Beside the two that were held, the latest one.
+    EXPECT_EQ(cleared, (std::vector{at(4), at(5), at(6), at(7)}));
+    use("n0", kNoon + 10);
+    EXPECT_EQ(cleared.back(), at(8)) << "n0 is in use, and n5 the latest";
+    use("n6", kNoon + 11);
+    EXPECT_EQ(cleared.back(), at(9)) << "n0 keeps them, as it was used since";
+    use("n7", kNoon + 12);
+    EXPECT_EQ(cleared.back(), at(4)) << "and is cleared again";
+    EXPECT_EQ(cleared.size(), 7U) << "each once";
+}
+
 TEST_F(LeaseStoreTest, AUserGetsOnlySoManyAddressesOfOtherNodesInATime) {
     int64_t cleared = 0;
     LeasePool settings = pool("192.0.2.0/24", "");
