@@ -164,10 +164,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         return;
     }
     if (flow == nullptr) {
-        // The kernel's NAT still knows the binding that we have forgotten; the node gets the packet
-        // as it is.
-        flow = make_flow(*node->second, summary.tuple, base::TrafficClass::LtHd, {},
-                         elision::kMaxFlowIndex + 1, now);
+        flow = make_flow_of_answer(*node->second, summary.tuple, now);
         if (flow == nullptr) {
             return;
         }

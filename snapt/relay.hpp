@@ -277,6 +277,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                           uint32_t index,
                           base::TimePoint now);
     // relay_refusal.cpp
+    flow::Flow*
+    make_flow_of_answer(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void tell_refusal(NodeSession& node, base::TimePoint now);
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
     void

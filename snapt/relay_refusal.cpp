@@ -42,6 +42,22 @@ size_t write_header_of(const session::FlowOpening& opening, base::MutableByteVie
 
 }  // namespace
 
+// The kernel's NAT still knows the binding that we have forgotten; the node gets the packet as it
+// is. The node may have ended the flow: until it sends, the flow gives way, and takes no place of
+// another one.
+Flow* Relay::make_flow_of_answer(NodeSession& node, const packet::FiveTuple& tuple, TimePoint now) {
+    constexpr auto kClass = base::TrafficClass::LtHd;
+    if (!node.share->flows.has_room(settings_.max_user_flows, flow::is_favoured(tuple, kClass))) {
+        drops_.add(base::DropReason::FlowLimit);
+        return nullptr;
+    }
+    Flow* flow = make_flow(node, tuple, kClass, {}, elision::kMaxFlowIndex + 1, now);
+    if (flow != nullptr) {
+        flow->begun = flow::Direction::Down;
+    }
+    return flow;
+}
+
 // At the flow's end. Answers to refused packets belong to no user.
 void Relay::note_gone(const Flow& flow) {
     if (!flow.was_answered && flow.share != nullptr) {

@@ -270,15 +270,14 @@ PacketVerdict FlowTable::on_packet(Flow& flow,
         flow.last_packet_at = now;
         flow.counters->last_at_us.store(utc_us(now), std::memory_order_relaxed);
     }
-    if (flow.state == FlowState::Opening && direction == Direction::Down) {
-        flow.state = FlowState::Open;
-        flow.was_answered = true;
-        set_gives_way(flow, false);
+    if (flow.state == FlowState::Opening) {
+        flow.was_answered = flow.was_answered || direction == Direction::Down;
+        flow.state = direction == flow.begun ? FlowState::Opening : FlowState::Open;
     }
     if (flow.tuple.protocol == Protocol::Tcp) {
         advance_tcp(flow, direction, summary.tcp_flags);
-        set_gives_way(flow, flow.gives_way || flow.state == FlowState::Closing);
     }
+    set_gives_way(flow, flow.state == FlowState::Opening || flow.state == FlowState::Closing);
     wheel_.arm(flow, now + idle_timeout(flow), now);
     return PacketVerdict::Accepted;
 }

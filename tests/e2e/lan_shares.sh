@@ -9,17 +9,25 @@ mkdir "$work/www"
 echo small >"$work/www/small"
 http_server "$work/www"
 dns_server
-# Answers datagrams, and holds what connects.
+# Answers datagrams, and holds what connects. Who says "talk" gets an answer each second for 30 s.
 cat >"$work/echo.py" <<'PY'
-import select, socket
+import select, socket, time
 heard = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 heard.bind(("::", 7))
 doors = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1000)
-held = []
+held, listeners, spoken_at = [], {}, 0
 while True:
-    ready, _, _ = select.select([heard, doors], [], [])
+    ready, _, _ = select.select([heard, doors], [], [], 0.1)
     if heard in ready:
-        heard.sendto(*heard.recvfrom(100))
+        said, peer = heard.recvfrom(100)
+        heard.sendto(said, peer)
+        if said == b"talk":
+            listeners[peer] = time.monotonic() + 30
+    if listeners and time.monotonic() - spoken_at > 1:
+        spoken_at = time.monotonic()
+        listeners = {peer: until for peer, until in listeners.items() if until > spoken_at}
+        for peer in listeners:
+            heard.sendto(b"more", peer)
     if doors in ready:
         held.append(doors.accept())
 PY
@@ -42,12 +50,12 @@ host, kind, count, told = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4
 family = socket.AF_INET6 if ":" in host else socket.AF_INET
 flows = []
 for i in range(count):
-    s = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+    s = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
     s.settimeout(1)
     try:
         s.connect((host, 7))
-        if kind == "udp":
-            s.send(b"hello")
+        if kind != "tcp":
+            s.send(b"talk" if kind == "talk" else b"hello")
             s.recv(100)
     except OSError:
         pass
@@ -100,6 +108,7 @@ beside udp $inet4
 beside tcp $inet6
 claim "what gave way of the SNAPT's limit is counted" more_than "$(cnapt_json status | json "d['flows_gave_way']")" 0
 claim "the SNAPT has refused nothing" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
+beside talk $inet4  # what goes on coming for flows that gave way keeps no place
 
 # A single host: nobody's flows give way to its own.
 stop cnapt
