@@ -99,4 +99,27 @@ cable_set gw1-wan up
 claim "a shorter silence ends" wait_for 20 has_come $((came + second))
 claim "and leaves nothing undelivered" equal "$(usage undelivered)" "$late"
 claim "it is charged as before" more_than "$(usage inner_down)" $((charged + 5 * second))
+end_stream
+
+# --- 50 Mbit/s into 5: what is lost on the way is charged, as it was sent, but no more. Random, so that nothing is saved.
+cat >"$work/flood.py" <<'PY'
+import os, socket, time
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(("::", 7777))
+_, peer = s.recvfrom(100)
+begun, n = time.monotonic(), 0
+while time.monotonic() - begun < 10:
+    while n * 8000 < (time.monotonic() - begun) * 50e6: s.sendto(os.urandom(1000), peer); n += 1
+    time.sleep(0.002)
+PY
+cable_set gw1-wan b-to-a rate 5M
+charged=$(usage inner_down) sent=$(outer)
+spawn inet flood "$python" "$work/flood.py"
+wait_for 10 listens inet 7777
+spawn node hole "$python" "$work/hole.py" 203.0.113.10 "$work/came"
+is_over() { ! is_alive flood; }
+wait_for 20 is_over
+sleep 3  # what waits in queues
+charged=$(($(usage inner_down) - charged)) sent=$(($(outer) - sent))
+claim "50 Mbit/s into 5: no more is charged ($charged) than was on the wire ($sent)" at_most "$charged" "$sent"
+claim "and some of it came" more_than "$charged" 3000000
 finish
