@@ -21,4 +21,8 @@ claim "the last one works" works
 claim "there are no more sessions than a user may have" equal "$(sessions 'len(d)')" "$limit"
 claim "snapt sessions tells which nodes are gone" equal "$(sessions "[s['control_open'] for s in d].count(True)")" 1
 claim "and when each was heard" json_true "all(s['heard_ms_ago'] is not None for s in d)" < <(snapt_json 1 sessions)
+listed() { snapt sessions --socket "$(snapt_socket 1)"; }
+claim "as text, too" grep -q 'HEARD' <<<"$(listed)"
+claim "one line for each that is gone" equal "$(listed | grep -c ' ago, no control ')" $((limit - 1))
+claim "and the one that is here" equal "$(listed | grep -c ' s ago ')" 1
 finish
