@@ -105,8 +105,12 @@ claim "the downloads were at zrh-1 all the time" equal "$(at_snapt $inet4) $down
 # Not the server's own.
 in_ns snapt1 nft 'add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'
 claim "another chain drops what is forwarded: the server is degraded" wait_for 5 state_of 1 degraded
-says_why() { grep -q 'chain ip filter FORWARD drops' <<<"$(snapt_json 1 status | json "d['forwarding_error']")"; }
-claim "its status has the cause" says_why
+says_why() { # says_why FAMILY
+    local error
+    error=$(snapt_json 1 status | json "d['forwarding_error']")
+    grep -q "chain $1 filter FORWARD drops" <<<"$error" || { echo "$error"; return 1; }
+}
+claim "its status has the cause" says_why ip
 claim "the node is told" wait_for 5 eval "cnapt_json snapts | json_true \"not d[0]['forwards'] and d[1]['forwards']\""
 claim "new flows pass: by the other server" wait_for 3 fetches
 in_ns node ping -n -c 1 -W 2 $inet4 >/dev/null
@@ -114,6 +118,16 @@ claim "their server is zrh-2" equal "$(cnapt_json flows --all | json "[f['snapt'
 in_ns snapt1 nft delete table ip filter
 claim "the chain has gone: the server is up" wait_for 5 state_of 1 up
 claim "the node is told that, too" wait_for 5 eval "cnapt_json snapts | json_true \"d[0]['forwards']\""
+
+# IPv6 has chains of its own.
+in_ns snapt1 nft 'add table ip6 filter; add chain ip6 filter FORWARD { type filter hook forward priority 0; policy drop; }'
+claim "another chain drops what is forwarded of IPv6: the server is degraded" wait_for 5 state_of 1 degraded
+claim "its status has that cause" says_why ip6
+claim "the node is told of that" wait_for 5 eval "cnapt_json snapts | json_true \"not d[0]['forwards'] and d[1]['forwards']\""
+claim "new flows of both versions pass: by the other server" wait_for 3 fetches
+in_ns snapt1 nft delete table ip6 filter
+claim "that chain has gone: the server is up" wait_for 5 state_of 1 up
+claim "and the node is told" wait_for 5 eval "cnapt_json snapts | json_true \"d[0]['forwards']\""
 
 claim "no packet of a lease was seen outside" equal "$(seen)" 0
 claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by another program' "$work/snapt1.log"
