@@ -124,7 +124,7 @@ sender_rto_s() {
 dies() {
     local began gap before rto
     rto=$(sender_rto_s "$2") began=$EPOCHREALTIME
-    kill_direction 1 "$1"
+    takes_effect kill_direction 1 "$1"
     claim "nothing gets $1: the uplink is left within 2.8 s" left_within 2.8 "$began"
     echo "      after $took s"
     before=$(have "$2")
@@ -150,7 +150,7 @@ stop tcp-get
 stop tcp-serve
 sleep 2  # what was under way
 began=$EPOCHREALTIME
-kill_direction 1 up
+takes_effect kill_direction 1 up
 claim "beside a stream down alone: the uplink whose way up is dead is left within 4 s" left_within 4 "$began"
 echo "      after $took s"
 revive 1

@@ -102,6 +102,18 @@ class Claims(unittest.TestCase):
         self.assertEqual(self.claims("gap=$(longest_gap 100); claim one true; claim it at_most 9 0.1; finish"),
                          ["ok    one", "FAIL  it", 1])
 
+    def test_what_did_not_happen_is_not_void(self):
+        self.assertEqual(self.claims("speaks_of 100 104 ; claim it at_most 9 -5; finish"), ["FAIL  it", 1])
+
+    def test_a_change_of_the_network_that_took_long_makes_a_claim_void(self):
+        script = ("unset EPOCHREALTIME; EPOCHREALTIME=200; slow() {{ EPOCHREALTIME=200.5; }}; takes_effect slow; "
+                  "speaks_of 200 204 ; claim it at_most 9 {}; finish")
+        self.assertEqual(self.claims(script.format(4.9)), ["VOID  it", 75])
+        self.assertEqual(self.claims(script.format(5.1)), ["FAIL  it", 1])
+
+    def test_a_change_of_the_network_that_fails_says_so(self):
+        self.assertEqual(self.claims("claim it takes_effect false; finish"), ["FAIL  it", 1])
+
     def test_what_failed_counts_beside_what_is_void(self):
         self.assertEqual(self.claims("speaks_of 100 104 1; claim one false; claim two false; finish"), ["VOID  one", "FAIL  two", 1])
 
