@@ -89,7 +89,7 @@ handover() {
 }
 
 restart() {
-    local before rto killed began back away
+    local before rto killed began back away last most
     wait_for 20 control_is_open
     swallow_answers 2
     claim "$1, restart: the node asks for keys, SNAPT grants them, the node does not know" wait_for 15 is_granted
@@ -98,11 +98,14 @@ restart() {
     sleep 0.3
     start_snapt 1
     began=$EPOCHREALTIME
-    in_ns gw2 nft delete table inet hole
+    takes_effect in_ns gw2 nft delete table inet hole
     claim "$1, restart: both ends have the same keys" wait_for 20 has_keys_after 0
+    longest_gap "$killed" >/dev/null
+    read -r last _ <"$work/window"  # what waited in the link's queue still came
     away=$(since "$killed") back=$(since "$began")
-    # A message to the old SNAPT may be repeated after a second only; then the node asks whether its session is known.
-    claim "$1, restart: 2.5 s after the way is open at the latest ($back s)" at_most "$back" 2.5
+    # The node asks by UDP a second after that, and again after as long as it has asked, a second at most; then over control.
+    most=$("$python" -c "asked = $last + 1 - $began; print(round((asked if asked > 0 else min(1, -asked)) + 1 + 0.5, 3))")
+    claim "$1, restart: $most s after the way is open at the latest ($back s)" at_most "$back" "$most"
     claim "$1, restart: the download goes on" goes_on
     claim "$1, restart: silent until its sender's second attempt at most (RTO $rto s, $(longest_gap "$killed") s)" silent_since "$killed" "$away"
     claim "$1, restart: the lease is the same" equal "$(lease)" "$leased"
