@@ -283,7 +283,9 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     traffic.sent_bytes = counters.overhead_sent();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
+        traffic.sent_datagrams += link.session->class_counters(traffic_class).datagrams;
     }
+    traffic.lost_up_datagrams = paths.path(*link.active_slot).lost_datagrams;
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     const session::PathMask same_network = slots_beside(*link.active_slot);
     const Uplink* active = uplinks_->at(*link.active_slot);

@@ -26,6 +26,10 @@ bool UdpThrottle::Tick::loses(double share, int64_t fewest) const {
            static_cast<double>(lost) >= share * static_cast<double>(lost + received);
 }
 
+bool UdpThrottle::Tick::loses_up(double share) const {
+    return lost_up > 0 && static_cast<double>(lost_up) >= share * static_cast<double>(sent);
+}
+
 double UdpThrottle::Tick::rate(Way way) const {
     return span > Duration{} ? delivered_bytes.at(static_cast<size_t>(way)) / in_seconds(span) : 0;
 }
@@ -61,6 +65,8 @@ UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream
     tick.received = growth(traffic.received_datagrams, before.received_datagrams);
     tick.lost = growth(traffic.lost_datagrams, before.lost_datagrams);
     tick.sent_bytes = growth(traffic.sent_bytes, before.sent_bytes);
+    tick.sent = growth(traffic.sent_datagrams, before.sent_datagrams);
+    tick.lost_up = growth(traffic.lost_up_datagrams, before.lost_up_datagrams);
     const double arrives = is_on_stream ? 1.0 : 1.0 - std::clamp(traffic.loss_up, 0.0, 1.0);
     tick.delivered_bytes = {
         static_cast<double>(growth(traffic.received_inner_bytes, before.received_inner_bytes)),
@@ -140,6 +146,15 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
+bool UdpThrottle::has_heavy_loss_up(const UdpTraffic& traffic) const {
+    size_t heavy_ticks = 0;
+    for (size_t age = 1; age <= kWindowTicks; ++age) {
+        heavy_ticks += remembered(age).loses_up(kHeavyLoss) ? 1U : 0U;
+    }
+    return heavy_ticks >= kHeavyTicks && traffic.loss_up >= kHeavyLoss &&
+           newest(kWindowTicks).sent_bytes >= kFewestBytesUp;
+}
+
 // UDP's delivery since heavy loss began, to which TCP is compared. Either the whole window has
 // heavy loss, in at least two ticks; or all newer ticks together have it after one that lost much,
 // since the sender has slowed down. The worst of these is left out, since a pause of the link may
@@ -186,8 +201,7 @@ UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, Ti
     const Tick many = newest(kThinWindowTicks);
     const bool has_window = in_row_ >= kWindowTicks;
     const std::optional<Tick> down = has_window ? heavy_loss_down() : std::nullopt;
-    const bool is_bad_up =
-        has_window && few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
+    const bool is_bad_up = has_window && has_heavy_loss_up(traffic);
     const bool is_bad_and_thin =
         filled_ == kThinWindowTicks && many.ticks_in_use >= kThinShortest &&
         many.ticks_with_loss >= kThinFewestTicks && many.rate(Way::Down) > 0 &&

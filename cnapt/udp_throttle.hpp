@@ -22,7 +22,9 @@ struct UdpTraffic {
     uint64_t lost_datagrams = 0;        // lost or late, of those that the SNAPT sent
     uint64_t received_inner_bytes = 0;  // outer bytes differ between UDP and TCP
     uint64_t sent_bytes = 0;
-    double loss_up = 0;  // reported by the SNAPT for the path in use; 0: unknown
+    uint64_t sent_datagrams = 0;
+    uint64_t lost_up_datagrams = 0;  // of the path in use, by its acknowledgements; less late ones
+    double loss_up = 0;              // of that path, over some seconds; 0: unknown
     // With flows spread over several uplinks: when the newest datagram came by another one, or when
     // one was last acknowledged there; zero: never.
     base::TimePoint other_heard_at{};
@@ -44,7 +46,9 @@ class UdpThrottle {
     // down loses few per tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;
     static constexpr int64_t kFewestLostInTick = 5;
-    static constexpr int64_t kFewestBytesUp = 50000;  // sent, in the window
+    // Sent, in the window. Losses in kHeavyTicks are required here, too: those of an outage are
+    // found all at once when the path is heard again, and stay in `loss_up` for its seconds.
+    static constexpr int64_t kFewestBytesUp = 50000;
     // A thin flow, or one that the loss has made thin, must lose more for longer, and in several
     // ticks: a pause of the link shows as loss in one.
     static constexpr size_t kThinWindowTicks = 20;
@@ -89,11 +93,14 @@ class UdpThrottle {
         int64_t received = 0;
         int64_t lost = 0;  // less late arrivals
         int64_t sent_bytes = 0;
+        int64_t sent = 0;
+        int64_t lost_up = 0;
         std::array<double, 2> delivered_bytes{};  // by Way
         size_t ticks_with_loss = 0;               // of a sum
         size_t ticks_in_use = 0;                  // of a sum: since the first with a datagram
 
         bool loses(double share, int64_t fewest) const;
+        bool loses_up(double share) const;
         double rate(Way way) const;
         void add(const Tick& other);
     };
@@ -102,6 +109,7 @@ class UdpThrottle {
     void remember(const Tick& tick, base::TimePoint now);
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
+    bool has_heavy_loss_up(const UdpTraffic& traffic) const;
     std::optional<Tick> heavy_loss_down() const;
     const Tick& remembered(size_t age) const;  // 1: the newest
     void begin_trial(Way way, const Tick& udp, bool is_thin, base::TimePoint now);

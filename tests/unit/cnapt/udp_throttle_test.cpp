@@ -346,6 +346,8 @@ TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
     download.sent_per_s = 0;
     for (int i = 0; i < 4; ++i) {
         download.traffic.sent_bytes += 100'000;
+        download.traffic.sent_datagrams += 70;
+        download.traffic.lost_up_datagrams += 35;
         download.traffic.loss_up = 0.5;
         download.now += UdpThrottle::kTick;
         const Step step = download.throttle.on_tick(download.traffic, false, true, download.now);
@@ -353,6 +355,22 @@ TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
         if (step == Step::TryStream) {
             break;
         }
+    }
+}
+
+// What was sent into the outage is missing when the path is heard again, all at once.
+TEST(UdpThrottle, LossesOfAnOutageOnTheWayUpAreNoReason) {
+    Download download;
+    download.sent_per_s = 0;
+    for (int i = 0; i < 20; ++i) {
+        download.traffic.sent_bytes += 100'000;
+        download.traffic.sent_datagrams += 70;
+        download.traffic.lost_up_datagrams += i == 1 ? 400 : 1;
+        download.traffic.loss_up = 400.0 / (400.0 + 70.0 * i);
+        download.now += UdpThrottle::kTick;
+        EXPECT_EQ(download.throttle.on_tick(download.traffic, false, true, download.now),
+                  Step::None)
+            << i;
     }
 }
 
