@@ -168,6 +168,7 @@ void ControlClient::Inner::update() {
         }
         on_event(*event);
     }
+    tell_arrivals();
     const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
         // The peer's last message may still be unread.
@@ -249,8 +250,17 @@ void ControlClient::Inner::feed_plain() {
 
 // Drops datagrams when the data loop is behind, as a network would.
 void ControlClient::Inner::on_datagram(base::ByteView datagram) {
-    const bool wants_wake = in_->push(datagram, 0).wants_wake;
-    if (wants_wake &&
+    has_arrivals_ = in_->push(datagram, 0).wants_wake || has_arrivals_;
+    if (connection_ && connection_->open_since != base::kNever) {
+        tell_arrivals();
+    }
+}
+
+// Those that follow the ACCEPT at once are told of after Established: the node announces the path
+// by what came over the former connection. Otherwise the SNAPT would take for passed what was lost
+// there.
+void ControlClient::Inner::tell_arrivals() {
+    if (std::exchange(has_arrivals_, false) &&
         !gate_.tell([in = in_](ControlClientHandler& handler) { handler.on_datagrams(*in); })) {
         in_->on_wake_failed();
     }

@@ -150,6 +150,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void fail_attempt(LinkEnd end);
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
+    void tell_arrivals();
     base::Result<bool> send_pending();
     template <typename Call>
     void tell(Call call) {
@@ -180,7 +181,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<LinkEnd> way_end_;                       // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
-    control::EpochKeys keys_;  // of the latest epoch
+    bool has_arrivals_ = false;  // in in_, and the data loop does not know
+    control::EpochKeys keys_;    // of the latest epoch
     uint32_t last_plain_number_ = 0;
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;

@@ -94,6 +94,12 @@ struct SnaptSide final : snapt::ControlHandler {
         accept.epoch = hello.hello.continuation ? hello.hello.continuation->epoch + 1 : 1;
         accept.continued = hello.hello.continuation.has_value();
         server->accept(link, accept, desk);
+        if (!waiting.empty()) {
+            echo = server->open_stream(link);
+            for (const std::vector<uint8_t>& datagram : waiting) {
+                EXPECT_TRUE(echo.push(datagram, 0).is_taken);
+            }
+        }
     }
     void on_keys(snapt::LinkId link, const control::EpochKeys& given) override {
         keys[given.epoch] = given;
@@ -120,6 +126,7 @@ struct SnaptSide final : snapt::ControlHandler {
 
     snapt::ControlServer* server = nullptr;
     dataplane::StreamPort echo;
+    std::vector<std::vector<uint8_t>> waiting;  // for a node that is let in
     size_t received = 0;
     size_t echoed = 0;
     std::string reject_text;
@@ -150,6 +157,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     void on_allowance(const control::Allowance& told) override { allowance = told; }
     void on_datagrams(dataplane::DatagramQueue& queue) override {
         queue.pull([&](base::MutableByteView datagram) {
+            early += established.empty() ? 1 : 0;
             datagrams.emplace_back(datagram.begin(), datagram.end());
             return true;
         });
@@ -173,6 +181,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     int rekeys_wanted = 0;
     int keepalives = 0;
     int losses = 0;
+    int early = 0;  // datagrams before it was established
     int rooms = 0;
 };
 

@@ -60,6 +60,13 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
     }));
 }
 
+TEST_F(ControlLinkTest, DatagramsThatWaitedForTheNodeComeAfterItIsEstablished) {
+    snapt_side.waiting.assign(30, std::vector<uint8_t>(100, 0x11));
+    start_client(options());
+    ASSERT_TRUE(wait([this] { return node_side.datagrams.size() == 30; }));
+    EXPECT_EQ(node_side.early, 0);
+}
+
 TEST_F(ControlLinkTest, RejectionIsTold) {
     snapt_side.reject_text = "8 sessions are open";
     start_client(options());
