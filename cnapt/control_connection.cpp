@@ -11,6 +11,16 @@
 
 namespace continuo::cnapt {
 
+namespace {
+
+// Room in the queue for what a read may release: a buffer, and a TLS record begun before it.
+constexpr size_t kRoomToRead =
+    dataplane::DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes;
+// When the data loop could not be heard.
+constexpr base::Duration kLookAgain = base::milliseconds(20);
+
+}  // namespace
+
 base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
     if (started_) {
         return base::Error{base::Errc::InvalidState, "control client runs"};
@@ -114,7 +124,15 @@ void ControlClient::Inner::attempt_now() {
 
 void ControlClient::Inner::on_readable() {
     control::ClientControl& control = *connection_->control;
-    if (!daemon::receive_pending(connection_->stream, control, loop_)) {
+    if (is_held_up()) {
+        update();
+        return;
+    }
+    const base::Result<bool> more = connection_->stream.drain([&](base::ByteView bytes) {
+        control.on_bytes(bytes, now());
+        return in_->room_bytes() >= kRoomToRead;
+    });
+    if (!more || !*more) {
         control.on_transport_closed(now());
     }
     update();
@@ -183,7 +201,7 @@ void ControlClient::Inner::update() {
         lost(at_least);
         return;
     }
-    connection_->poller->watch(true, !*flushed);
+    connection_->poller->watch(!is_held_up(), !*flushed);
     set_timer();
 }
 
@@ -248,7 +266,8 @@ void ControlClient::Inner::feed_plain() {
     });
 }
 
-// Drops datagrams when the data loop is behind, as a network would.
+// TCP waits where the data loop is behind. What is dropped all the same makes a connection in the
+// tunnel wait for its timer, which has grown in a silence.
 void ControlClient::Inner::on_datagram(base::ByteView datagram) {
     has_arrivals_ = in_->push(datagram, 0).wants_wake || has_arrivals_;
     if (connection_ && connection_->open_since != base::kNever) {
@@ -261,9 +280,26 @@ void ControlClient::Inner::on_datagram(base::ByteView datagram) {
 // there.
 void ControlClient::Inner::tell_arrivals() {
     if (std::exchange(has_arrivals_, false) &&
-        !gate_.tell([in = in_](ControlClientHandler& handler) { handler.on_datagrams(*in); })) {
+        !gate_.tell([in = in_, weak = weak_from_this()](ControlClientHandler& handler) {
+            handler.on_datagrams(*in);
+            if (const auto self = weak.lock()) {
+                self->on_arrivals_taken();
+            }
+        })) {
         in_->on_wake_failed();
     }
+}
+
+void ControlClient::Inner::on_arrivals_taken() {
+    if (waits_for_room_.exchange(false)) {
+        with_link([](control::ClientControl&) {});  // update() reads on
+    }
+}
+
+bool ControlClient::Inner::is_held_up() {
+    waits_for_room_ = in_->room_bytes() < kRoomToRead;
+    return waits_for_room_ &&
+           in_->room_bytes() < kRoomToRead;  // it may have been too late to say so
 }
 
 void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
@@ -313,6 +349,9 @@ void ControlClient::Inner::set_timer() {
     base::TimePoint at = connection_ ? connection_->control->next_deadline() : attempt_at_;
     for (const auto& candidate : candidates_) {
         at = std::min(at, candidate->control->next_deadline());
+    }
+    if (connection_ && waits_for_room_) {
+        at = std::min(at, now() + kLookAgain);
     }
     timer_->set(at);
 }

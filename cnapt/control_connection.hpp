@@ -11,6 +11,7 @@
 #include "common/io/tcp_stream.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -151,6 +152,10 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
     void tell_arrivals();
+    // Data loop: has taken what was there.
+    void on_arrivals_taken();
+    // True: nothing is read until the data loop has taken some of what came.
+    bool is_held_up();
     base::Result<bool> send_pending();
     template <typename Call>
     void tell(Call call) {
@@ -181,8 +186,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<LinkEnd> way_end_;                       // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
-    bool has_arrivals_ = false;  // in in_, and the data loop does not know
-    control::EpochKeys keys_;    // of the latest epoch
+    bool has_arrivals_ = false;                 // in in_, and the data loop does not know
+    std::atomic<bool> waits_for_room_ = false;  // in in_; the data loop says when there is some
+    control::EpochKeys keys_;                   // of the latest epoch
     uint32_t last_plain_number_ = 0;
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;

@@ -67,6 +67,23 @@ TEST_F(ControlLinkTest, DatagramsThatWaitedForTheNodeComeAfterItIsEstablished) {
     EXPECT_EQ(node_side.early, 0);
 }
 
+TEST_F(ControlLinkTest, DatagramsWaitForADataLoopThatIsBehind) {
+    snapt_side.waiting.assign(1, std::vector<uint8_t>(1000, 0x11));
+    start_client(options());
+    ASSERT_TRUE(wait([this] { return node_side.datagrams.size() == 1; }));
+    // Its loop does not run meanwhile, and the threads of both ends do.
+    constexpr size_t kCount = 400;
+    const auto end = std::chrono::steady_clock::now() + base::milliseconds(500);
+    size_t sent = 0;
+    while (sent < kCount && std::chrono::steady_clock::now() < end) {
+        sent += snapt_side.echo.push(std::vector<uint8_t>(1000, 0x11), 0).is_taken ? 1U : 0U;
+        std::this_thread::yield();
+    }
+    ASSERT_GT(sent, 100U);
+    EXPECT_TRUE(wait([&] { return node_side.datagrams.size() == 1 + sent; }))
+        << node_side.datagrams.size() << " of " << sent;
+}
+
 TEST_F(ControlLinkTest, RejectionIsTold) {
     snapt_side.reject_text = "8 sessions are open";
     start_client(options());
