@@ -43,7 +43,8 @@ goes_over() {
     is_active "up$1" || return
     bytes=$(have) before=$(through "$1") beside=$(through "$other")
     wait_for 20 carries "$1" $((before + 1500000)) && wait_for 20 arrived $((bytes + 2000000)) || return
-    at_most $(($(through "$other") - beside)) 200000
+    beside=$(($(through "$other") - beside))
+    at_most $beside 30000
 }
 control_works() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
 # expect_move N SECONDS TEXT
