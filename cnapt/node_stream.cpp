@@ -285,8 +285,10 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
         traffic.sent_datagrams += link.session->class_counters(traffic_class).datagrams;
     }
-    traffic.lost_up_datagrams = paths.path(*link.active_slot).lost_datagrams;
-    traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
+    const session::Path& in_use = paths.path(*link.active_slot);
+    traffic.lost_up_datagrams = in_use.lost_datagrams;
+    traffic.loss_up = in_use.loss.value_or(0);
+    traffic.is_full_up = in_use.is_full;
     const session::PathMask same_network = slots_beside(*link.active_slot);
     const Uplink* active = uplinks_->at(*link.active_slot);
     traffic.network = active != nullptr ? active->interface_index : 0;

@@ -146,12 +146,14 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
+// A box that lets little pass delays nothing. A sender that does not heed losses, as BBR after a
+// move from a path with a longer round trip, overflows a queue that stands.
 bool UdpThrottle::has_heavy_loss_up(const UdpTraffic& traffic) const {
     size_t heavy_ticks = 0;
     for (size_t age = 1; age <= kWindowTicks; ++age) {
         heavy_ticks += remembered(age).loses_up(kHeavyLoss) ? 1U : 0U;
     }
-    return heavy_ticks >= kHeavyTicks && traffic.loss_up >= kHeavyLoss &&
+    return heavy_ticks >= kHeavyTicks && !traffic.is_full_up && traffic.loss_up >= kHeavyLoss &&
            newest(kWindowTicks).sent_bytes >= kFewestBytesUp;
 }
 

@@ -25,6 +25,7 @@ struct UdpTraffic {
     uint64_t sent_datagrams = 0;
     uint64_t lost_up_datagrams = 0;  // of the path in use, by its acknowledgements; less late ones
     double loss_up = 0;              // of that path, over some seconds; 0: unknown
+    bool is_full_up = false;         // a queue stands in it: the sender has filled the link
     // With flows spread over several uplinks: when the newest datagram came by another one, or when
     // one was last acknowledged there; zero: never.
     base::TimePoint other_heard_at{};

@@ -374,6 +374,22 @@ TEST(UdpThrottle, LossesOfAnOutageOnTheWayUpAreNoReason) {
     }
 }
 
+TEST(UdpThrottle, AnUploadThatOverflowsTheQueueOfTheLinkIsNoReason) {
+    Download download;
+    download.sent_per_s = 0;
+    download.traffic.is_full_up = true;
+    for (int i = 0; i < 20; ++i) {
+        download.traffic.sent_bytes += 750'000;
+        download.traffic.sent_datagrams += 550;
+        download.traffic.lost_up_datagrams += 145;
+        download.traffic.loss_up = 0.26;
+        download.now += UdpThrottle::kTick;
+        EXPECT_EQ(download.throttle.on_tick(download.traffic, false, true, download.now),
+                  Step::None)
+            << i;
+    }
+}
+
 TEST(UdpThrottle, NothingIsTriedWhereNothingCouldTakeOver) {
     Download download;
     download.loss = 0.6;
