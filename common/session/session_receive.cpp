@@ -16,10 +16,13 @@ using crypto::ReplayVerdict;
 
 namespace {
 
-// No path over UDP carries it, so no conforming peer has sent it.
+// No session has a path of that MTU, so no conforming peer has sent it. Over TCP a datagram has the
+// same size (docs/PROTOCOL.md section 5.7), by the shorter header: NAT64 may hide the peer's.
 bool is_too_long(const ReceivedDatagram& datagram) {
-    return datagram.arrived_on != wire::kTcpPath &&
-           outer_bytes(0, datagram.from.address, datagram.bytes.size()) > path::MtuSearch::kLargest;
+    const bool is_stream = datagram.arrived_on == wire::kTcpPath;
+    const base::IpAddress& peer =
+        is_stream ? base::IpAddress::any(base::IpVersion::V4) : datagram.from.address;
+    return datagram.bytes.size() + outer_overhead(peer) > path::MtuSearch::kLargest;
 }
 
 }  // namespace

@@ -355,16 +355,24 @@ TEST(FrameBounds, AcksThatDoNotFitTakeNoRoomFromOthers) {
     EXPECT_EQ(victim.session().counters().acks_sent - before, 1U) << "that of the other path";
 }
 
+// Whichever way it came: over TCP a path has the same size.
 TEST(FrameBounds, ADatagramThatNoPathTakesIsDroppedUnopened) {
-    for (const size_t outer : {kMaxOuterBytes, kMaxOuterBytes + 1}) {
-        Victim victim(Role::Snapt);
-        std::vector<uint8_t> body(outer - 28 - wire::kLongHeaderBytes - wire::kFullTagBytes);
-        body[0] = 0x80;
-        victim.receive_body(kBulk, body);
-        const bool is_too_long = outer > kMaxOuterBytes;
-        EXPECT_EQ(victim.session().counters().datagrams_received, is_too_long ? 0U : 1U);
-        EXPECT_EQ(victim.session().drops().count(base::DropReason::DatagramTooLong),
-                  is_too_long ? 1U : 0U);
+    for (const uint8_t path : {uint8_t{0}, wire::kTcpPath}) {
+        for (const size_t outer : {kMaxOuterBytes, kMaxOuterBytes + 1}) {
+            Victim victim(Role::Snapt);
+            if (path == wire::kTcpPath) {
+                victim.arrived_on = path;
+            }
+            std::vector<uint8_t> body(outer - 28 - wire::kLongHeaderBytes - wire::kFullTagBytes);
+            body[0] = 0x80;
+            victim.receive_body({TrafficClass::HtHd, path, 0}, body);
+            const bool is_too_long = outer > kMaxOuterBytes;
+            EXPECT_EQ(victim.session().counters().datagrams_received, is_too_long ? 0U : 1U)
+                << int{path};
+            EXPECT_EQ(victim.session().drops().count(base::DropReason::DatagramTooLong),
+                      is_too_long ? 1U : 0U)
+                << int{path};
+        }
     }
 }
 

@@ -102,6 +102,7 @@ void Victim::receive_body(const wire::Space& space, base::ByteView body) {
 void Victim::receive(std::vector<uint8_t> datagram, const base::Endpoint& from) {
     received_bytes += datagram.size();
     session::ReceivedDatagram received{datagram, from, base::IpAddress::any(base::IpVersion::V4)};
+    received.arrived_on = arrived_on;
     session_->on_datagrams(std::span(&received, 1), now);
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace continuo::tests {
@@ -37,6 +38,8 @@ class Victim final : public session::SessionHost {
 
     base::TimePoint now{base::seconds(1000)};
     base::MemoryBudget memory{session::kMaxKeptBytes};  // of the session; outlives it
+    // Of what comes: wire::kTcpPath, or none for UDP.
+    std::optional<uint8_t> arrived_on;
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     size_t delivered = 0;
