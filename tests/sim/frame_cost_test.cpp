@@ -1,81 +1,20 @@
 // Cost of a peer with the keys: for every kind of frame the time is linear in its bytes, whatever
 // the peer has left unacknowledged and however it names it. Processor time of this thread is
 // compared with that of padding of the same length.
-#include "common/io/thread_time.hpp"
 #include "common/wire/ack_ranges.hpp"
-#include "common/wire/body.hpp"
-#include "tests/support/hostile_peer.hpp"
-
-#include <string>
-
-#include <gtest/gtest.h>
+#include "tests/sim/body_cost.hpp"
 
 namespace continuo::tests {
 namespace {
 
-using base::Duration;
 using base::TrafficClass;
 using session::Role;
 
-constexpr size_t kBodyBytes = 1400;
 constexpr wire::Space kBulk{TrafficClass::HtHd, 0, 0};
-// Bounds, as multiples of the cost of padding, whose datagram is only opened.
-constexpr int64_t kMostTimes = 60;
-// For numbers that are acknowledged, one in two bytes: each was a datagram of the own end, and is
-// looked up in all that is kept of it, once.
-constexpr int64_t kMostTimesAcknowledged = 200;
 // docs/PROTOCOL.md section 8.
 constexpr size_t kMaxFrames = 128;
 constexpr size_t kMaxRanges = 512;
 constexpr size_t kMaxOuterBytes = 1500;
-
-// Datagrams of one kind, of which the least disturbed is measured.
-constexpr uint32_t kRounds = 10;
-
-struct Measured {
-    Duration cost = Duration::max();
-    size_t bytes = 0;  // of a body
-};
-
-// Cost of datagrams with the bodies that `make(round)` gives. Each names other things, so that none
-// is cheaper for the state that the one before has led to.
-template <typename Make>
-Measured cost_of(Victim& victim, const Make& make) {
-    Measured least;
-    for (uint32_t round = 0; round < kRounds; ++round) {
-        const std::vector<uint8_t> body = make(round);
-        const Duration before = io::thread_time();
-        victim.receive_body({TrafficClass::LtLd, 0, 0}, body);
-        least.cost = std::min<Duration>(least.cost, io::thread_time() - before);
-        least.bytes = body.size();
-    }
-    return least;
-}
-
-Measured cost_of_padding(Victim& victim, size_t bytes) {
-    return cost_of(victim, [bytes](uint32_t /*round*/) {
-        std::vector<uint8_t> body(bytes);
-        base::ByteWriter writer(body);
-        wire::Pad{bytes}.serialize(writer);
-        return body;
-    });
-}
-
-// As many frames as fit, each as `write(ByteWriter&, number)` makes it.
-template <typename Write>
-std::vector<uint8_t> filled_with(const Write& write) {
-    std::vector<uint8_t> body(kBodyBytes);
-    base::ByteWriter writer(body);
-    for (uint32_t i = 0;; ++i) {
-        const size_t before = writer.size();
-        if (!write(writer, i) || !writer.ok()) {
-            writer.rewind(before);
-            break;
-        }
-    }
-    body.resize(writer.size());
-    return body;
-}
 
 // Datagrams of two sizes in turn, so that each of the last ones is a run of its own. The node has
 // heard of none of them.
@@ -102,10 +41,6 @@ uint64_t drops_in_all(Victim& victim) {
     return total;
 }
 
-uint64_t bad_bodies(Victim& victim) {
-    return victim.session().drops().count(base::DropReason::BadBody);
-}
-
 wire::Ack ack_of(uint32_t highest) {
     wire::Ack ack;
     ack.space = kBulk;
@@ -120,19 +55,6 @@ std::vector<wire::AckRange> every_second_number(uint32_t highest, size_t count) 
         ranges.push_back({number, number, wire::AckKind::Applied});
     }
     return ranges;
-}
-
-void expect_linear(Victim& victim,
-                   const Measured& of_body,
-                   const char* what,
-                   int64_t most_times = kMostTimes) {
-    const Duration of_padding = cost_of_padding(victim, of_body.bytes).cost;
-    testing::Test::RecordProperty(
-        std::string("ps a byte, ") + what,
-        static_cast<int>(of_body.cost.count() * 1000 / static_cast<int64_t>(of_body.bytes)));
-    EXPECT_LE(of_body.cost, of_padding * most_times)
-        << what << ": " << of_body.cost.count() << " ns, padding " << of_padding.count() << " ns";
-    EXPECT_EQ(bad_bodies(victim), 0U) << what;
 }
 
 // A node that sends, and whose peer names what it has sent.
@@ -177,7 +99,7 @@ constexpr size_t kNamedBySingleNumbers = 1100;
 TEST(FrameCost, RangesOfWhatIsUnderWayCostFewStepsEach) {
     Sending node(3500);
     expect_linear(node.victim(), node.cost_of_acks(kNamedBySingleNumbers, acks_of_single_numbers),
-                  "ranges", kMostTimesAcknowledged);
+                  "ranges", kMostTimesNamed);
 }
 
 // The path has forgotten them, the encoder has not.
@@ -187,7 +109,7 @@ TEST(FrameCost, RangesOfNumbersThatNobodyWaitsForAnyMoreCostNoSearch) {
         node.victim(),
         node.cost_of_acks(kNamedBySingleNumbers,
                           [](uint32_t newest) { return acks_of_single_numbers(newest - 2400); }),
-        "old ranges", kMostTimesAcknowledged);
+        "old ranges", kMostTimesNamed);
 }
 
 TEST(FrameCost, ManyFramesThatNameTheOldestOfWhatIsUnderWayCostNoSearch) {
@@ -291,6 +213,95 @@ TEST(FrameCost, OtherFramesCostNoMoreThanTheirBytes) {
     expect_linear_frames(victim, "PING", [](uint32_t /*i*/) { return wire::Ping{}; });
     expect_linear_frames(victim, "CAPS", [](uint32_t /*i*/) { return wire::Caps{1, 1}; });
     expect_linear_frames(victim, "CONFIRM", [](uint32_t /*i*/) { return wire::Confirm{1, 1}; });
+    expect_linear_frames(victim, "REFUSE", [](uint32_t i) {
+        return wire::Refuse{static_cast<uint16_t>(i), 1, wire::RefuseReason::Hash};
+    });
+    expect_linear_frames(victim, "GENERATION", [](uint32_t i) {
+        wire::Generation generation;
+        generation.slot = static_cast<uint16_t>(i + 1);
+        generation.generation = 1;
+        generation.oldest = 1;
+        return generation;
+    });
+    expect_linear_frames(victim, "CLOSE", [](uint32_t /*i*/) { return wire::Close{}; });
+}
+
+// Each names a datagram that never was, so far above the one before that nothing near is known.
+TEST(FrameCost, ACopyCostsFewLooksWhateverItNames) {
+    Victim victim(Role::Snapt);
+    constexpr uint32_t kStep = 5000;
+    const auto measured = cost_of(victim, [](uint32_t round) {
+        std::vector<uint8_t> body(kBodyBytes);
+        base::ByteWriter writer(body);
+        wire::Copy{{TrafficClass::LtLd, 1, 0}, round * kStep}.serialize(writer);
+        wire::Pad{writer.room()}.serialize(writer);
+        return body;
+    });
+    expect_linear(victim, measured, "COPY and padding");
+    EXPECT_EQ(victim.session().counters().copies_dropped, 0U);
+}
+
+// --- Moves
+
+// A SNAPT with datagrams under way to a node on two paths that acknowledges nothing.
+class TwoPaths {
+  public:
+    explicit TwoPaths(size_t datagrams) {
+        for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
+            for (const TrafficClass any : base::kAllTrafficClasses) {
+                victim.receive_body({any, path, 0}, {});
+                victim.session().paths().trust({any, path, 0});
+            }
+        }
+        const std::vector<uint8_t> open{0x40, 0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
+                                        0x00, 0x35, 0x01, 0x00, 0x40, 0x00, 0x01, 0x10, 0x00};
+        victim.receive_body(kBulk, open);
+        send_unacknowledged(victim, datagrams);
+    }
+    // Of datagrams that move the node to the other path, each with so many announcements.
+    Measured cost_of_moves(uint32_t frames, uint32_t datagrams) {
+        Measured least;
+        for (uint32_t i = 0; i < datagrams; ++i) {
+            active_ = active_ == 0 ? 1 : 0;
+            const auto body = filled_with([&](base::ByteWriter& writer, uint32_t frame) {
+                wire::Announce announce;
+                announce.path = active_;
+                announce.active = true;
+                announce.number = ++number_;
+                announce.serialize(writer);
+                return frame < frames;
+            });
+            measure(victim, {TrafficClass::LtLd, active_, 0}, body, least);
+        }
+        return least;
+    }
+
+    Victim victim{Role::Snapt};
+
+  private:
+    uint8_t active_ = 0;
+    uint16_t number_ = 0;
+};
+
+// While they are followed, each looks for what is under way; beyond that only the path changes.
+TEST(FrameCost, MovesAreFollowedOnceADatagramAndNotWithoutEnd) {
+    constexpr size_t kUnderWay = 3500;
+    constexpr auto kBurst = static_cast<uint32_t>(session::RepeatLimit::kBurst);
+    for (const uint32_t frames : {1U, 60U}) {
+        TwoPaths moving(kUnderWay);
+        const uint64_t before = moving.victim.path_changes;
+        const auto followed = moving.cost_of_moves(frames, kBurst - 1);
+        EXPECT_EQ(moving.victim.path_changes - before, kBurst - 1);
+        record_cost(followed, 1, std::to_string(frames) + " ANNOUNCE followed, all of them");
+        // It is paid for eight times, and twice a second.
+        EXPECT_LE(followed.cost, cost_of_padding(moving.victim, kBodyBytes).cost * kMostTimes);
+        static_cast<void>(moving.cost_of_moves(frames, 2));
+        const auto beyond = moving.cost_of_moves(frames, kRounds);
+        expect_linear(moving.victim, beyond,
+                      frames == 1 ? "one ANNOUNCE beyond" : "ANNOUNCE beyond");
+        EXPECT_EQ(moving.victim.path_changes - before, kBurst);
+        EXPECT_GE(moving.victim.session().counters().handovers, kBurst + 1 + kRounds);
+    }
 }
 
 // --- Bounds

@@ -12,7 +12,7 @@
 
 namespace continuo::tests {
 
-class Victim final : public session::SessionHost {
+class Victim : public session::SessionHost {
   public:
     static constexpr size_t kMaxFlows = 256;
     static constexpr size_t kOwnFlows = 4;  // that a node has from the beginning
