@@ -4,7 +4,8 @@
 
 namespace continuo::elision {
 
-Encoder::Encoder(packet::NodeSide side, Duration skew) : side_(side), in_flight_(flows_) {
+Encoder::Encoder(packet::NodeSide side, Duration skew, base::MemoryBudget* memory)
+    : side_(side), in_flight_(flows_, memory) {
     in_flight_.set_skew(skew);
 }
 
@@ -56,7 +57,7 @@ void Encoder::begin_datagram(uint16_t space, uint64_t sequence, TimePoint now, S
     may_use_ = in_flight_.know_space(space) && !in_flight_.is_silent(now);
     may_set_ = may_use_ && setting == Setting::Allowed;
     floor_version_ = in_flight_.floor_version();
-    if (wants_floor_ && may_set_ && in_flight_.has_room(1, 0)) {
+    if (wants_floor_ && may_set_ && in_flight_.make_room(1, 0)) {
         in_flight_.copy_floors(floors_);
         wants_floor_ = false;
     }
@@ -99,13 +100,13 @@ bool Encoder::may_set(const FlowContext& flow, uint32_t reference, bool wanted) 
 bool Encoder::may_open(const FlowContext& flow, const FlowStatics& statics) {
     const bool wanted = !flow.is_open || (flow.is_mismatched && !(flow.statics == statics));
     return flow.users[1] == 0 && may_set(flow, 1, wanted) && may_set(flow, 0, wanted) &&
-           in_flight_.has_room(2, uses_.size() + 1);
+           in_flight_.make_room(2, uses_.size() + 1);
 }
 
-bool Encoder::may_refer(const FlowContext& flow, const FlowStatics& statics) const {
+bool Encoder::may_refer(const FlowContext& flow, const FlowStatics& statics) {
     return flow.is_open && may_use_ && flow.statics == statics &&
            flow.users[flow.current ? 1 : 0] != UINT16_MAX &&
-           in_flight_.has_room(2, uses_.size() + 2);
+           in_flight_.make_room(2, uses_.size() + 2);
 }
 
 bool Encoder::append(uint32_t index,
@@ -214,7 +215,7 @@ void Encoder::note(const Draft& draft,
     }
     case Form::Open:
         ++counters_.opens;
-        counters_.unrecorded += in_flight_.has_room(2, uses_.size() + 1) ? 0U : 1U;
+        counters_.unrecorded += in_flight_.make_room(2, uses_.size() + 1) ? 0U : 1U;
         if (draft.sets) {
             set(flow, packet, 0, true);
         } else if (flow.is_open) {
@@ -312,7 +313,7 @@ void Encoder::close_section(ByteWriter& writer) {
 void Encoder::count_user(uint32_t index) {
     CTN_ASSERT(is_building_ && entries_ == 0);
     FlowContext* flow = flows_.find(index);
-    if (flow == nullptr || !may_use_ || !in_flight_.has_room(2, uses_.size() + 2)) {
+    if (flow == nullptr || !may_use_ || !in_flight_.make_room(2, uses_.size() + 2)) {
         return;
     }
     use(index, *flow, 0, false);

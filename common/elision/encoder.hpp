@@ -43,7 +43,11 @@ struct EncoderCounters {
 
 class Encoder {
   public:
-    explicit Encoder(packet::NodeSide side, Duration skew = kMinimumSkew);
+    // `memory`, for the record of what is in flight, must outlive this; null: no limit but
+    // kMaxRecords. Where there is none, headers refer to nothing, as when the record is full.
+    explicit Encoder(packet::NodeSide side,
+                     Duration skew = kMinimumSkew,
+                     base::MemoryBudget* memory = nullptr);
     Encoder(const Encoder&) = delete;
     Encoder& operator=(const Encoder&) = delete;
     ~Encoder() = default;
@@ -160,7 +164,7 @@ class Encoder {
     void undo_uses(size_t kept);
     bool may_set(const FlowContext& flow, uint32_t reference, bool wanted);
     bool may_open(const FlowContext& flow, const FlowStatics& statics);
-    bool may_refer(const FlowContext& flow, const FlowStatics& statics) const;
+    bool may_refer(const FlowContext& flow, const FlowStatics& statics);
     void draft(Draft& draft,
                const FlowPacket& packet,
                FlowContext& flow,

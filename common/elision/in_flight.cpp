@@ -15,6 +15,7 @@ constexpr size_t kMaxProbes = 16;
 // A probe that was not answered gives its place to a newer one.
 constexpr Duration kProbeLife = base::seconds(2);
 constexpr size_t kMaxCarriers = 64;
+constexpr size_t kFewestChunks = 16;
 constexpr Duration kIdleTime = base::seconds(10);
 // An acknowledgement that nothing makes urgent may wait so long (docs/PROTOCOL.md section 6.6).
 constexpr Duration kLongestAckDelay = base::seconds(1);
@@ -29,8 +30,28 @@ uint64_t low_bits(uint64_t count) {
 
 }  // namespace
 
-bool InFlight::has_room(size_t records, size_t uses) const {
-    return records_ + records <= kMaxRecords && chunks_in_use_ + uses / 7 + 1 <= kMaxUseChunks;
+bool InFlight::make_room(size_t records, size_t uses) {
+    static_assert(kMaxRecordsAtOnce <= BlockPool<Record>::kMostFree);
+    // Each of them may begin a block of its space.
+    return records <= kMaxRecordsAtOnce && records_ + records <= kMaxRecords &&
+           make_room_for_uses(uses) && blocks_.reserve(records);
+}
+
+bool InFlight::make_room_for_uses(size_t uses) {
+    if (uses <= kInlineUses) {
+        return true;
+    }
+    const size_t needed = chunks_in_use_ + uses / UseChunk::kUses + 1;
+    if (needed <= chunks_.capacity()) {
+        return true;
+    }
+    const size_t capacity = std::min(std::max(std::bit_ceil(needed), kFewestChunks), kMaxUseChunks);
+    const size_t bytes = capacity * sizeof(UseChunk);
+    if (needed > capacity || !chunk_memory_.take(bytes - chunk_memory_.bytes())) {
+        return false;
+    }
+    chunks_.reserve(capacity);
+    return true;
 }
 
 InFlight::Space* InFlight::find(uint16_t space) {
@@ -81,15 +102,15 @@ void InFlight::record(uint16_t space,
         return;
     }
     Space* known = find(space);
-    CTN_ASSERT(known != nullptr && has_room(1, uses.size()));
-    Ring<Record>& records = known->records;
+    CTN_ASSERT(known != nullptr && records_ < kMaxRecords);
+    BlockRing<Record>& records = known->records;
     if (!records.empty()) {
         CTN_ASSERT(first >= records.back().first + records.back().count);
         if (floors.empty() && grow(records.back(), first, count, now, uses)) {
             return;
         }
     }
-    Record& record = records.push_back();
+    Record& record = records.push_back(blocks_);
     ++records_;
     record.first = first;
     record.count = static_cast<uint8_t>(count);
@@ -129,6 +150,7 @@ void InFlight::store_uses(Record& record, std::span<const Use> uses) {
     for (size_t done = within; done < uses.size();) {
         uint32_t number = free_chunk_;
         if (number == kNoChunk) {
+            CTN_ASSERT(chunks_.size() < chunks_.capacity());
             number = static_cast<uint32_t>(chunks_.size());
             chunks_.emplace_back();
         } else {
@@ -172,7 +194,7 @@ bool InFlight::acknowledge(uint16_t space, uint64_t first, uint64_t last, TimePo
         known->acknowledged_end = last + 1;
         progress = true;
     }
-    Ring<Record>& records = known->records;
+    BlockRing<Record>& records = known->records;
     size_t low = 0;
     for (size_t high = records.size(); low < high;) {
         const size_t middle = low + (high - low) / 2;
@@ -286,7 +308,7 @@ void InFlight::settle_carriers(uint16_t space, uint64_t sequence, Outcome outcom
 void InFlight::drop_settled(TimePoint now) {
     bool floor_rose = false;
     for (Space& space : spaces_) {
-        Ring<Record>& records = space.records;
+        BlockRing<Record>& records = space.records;
         while (!records.empty()) {
             Record& oldest = records.front();
             if (oldest.outstanding == 0) {
@@ -297,11 +319,12 @@ void InFlight::drop_settled(TimePoint now) {
                 kill(space, oldest);
                 floor_rose = true;
             }
-            records.pop_front();
+            records.pop_front(blocks_);
             --records_;
         }
         if (space.settled >= kMinSettled && space.settled * 2 > records.size()) {
-            records.remove_if([](const Record& record) { return record.outstanding == 0; });
+            records.remove_if(blocks_,
+                              [](const Record& record) { return record.outstanding == 0; });
             records_ -= space.settled;
             space.settled = 0;
         }
@@ -348,8 +371,10 @@ void InFlight::release_memory() {
     for (Space& space : spaces_) {
         space.records.release_memory();
     }
+    blocks_.release_memory();
     if (chunks_in_use_ == 0) {
-        chunks_ = {};
+        std::vector<UseChunk>().swap(chunks_);
+        chunk_memory_.give_back(chunk_memory_.bytes());
         free_chunk_ = kNoChunk;
     }
 }

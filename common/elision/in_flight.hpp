@@ -1,11 +1,11 @@
 // An encoder's record of datagrams that may still arrive (docs/PROTOCOL.md section 6.5, rules 1 to
 // 4): the references they use or set, when they were sent, and the floor of each space. A record
-// stands for up to 64 consecutive datagrams of a space with equal uses. Bounded by kMaxRecords and
-// kMaxUseChunks; check has_room() first.
+// stands for up to 64 consecutive datagrams of a space with equal uses. Bounded by kMaxRecords,
+// kMaxUseChunks and a memory budget; call make_room() first.
 #pragma once
 
+#include "common/elision/block_ring.hpp"
 #include "common/elision/flow_context.hpp"
-#include "common/elision/ring.hpp"
 
 #include <span>
 
@@ -14,6 +14,7 @@ namespace continuo::elision {
 inline constexpr size_t kMaxRecords = 16384;
 inline constexpr size_t kMaxUseChunks = 8192;
 inline constexpr uint32_t kMaxRecordDatagrams = 64;
+inline constexpr size_t kMaxRecordsAtOnce = 32;
 
 // One reference that a datagram uses or sets.
 struct Use {
@@ -24,7 +25,9 @@ struct Use {
 
 class InFlight {
   public:
-    explicit InFlight(PagedTable<FlowContext>& flows) : flows_(flows) {}
+    // `budget` must outlive this; null: no limit but those above.
+    InFlight(PagedTable<FlowContext>& flows, base::MemoryBudget* budget)
+        : flows_(flows), blocks_(budget), chunk_memory_(budget) {}
     InFlight(const InFlight&) = delete;
     InFlight& operator=(const InFlight&) = delete;
     ~InFlight() = default;
@@ -36,8 +39,9 @@ class InFlight {
     bool has_given_up(TimePoint sent_at, TimePoint now) const {
         return sent_at <= evidence_ - skew_ && now >= spared_until_;
     }
-    // Room for `records` more, with `uses` in all.
-    bool has_room(size_t records, size_t uses) const;
+    // Makes room for `records` more, whatever their spaces, kMaxRecordsAtOnce at most, with `uses`
+    // in all.
+    bool make_room(size_t records, size_t uses);
     // False when there are too many spaces.
     bool know_space(uint16_t space);
     // `count` datagrams from `first` on were sent.
@@ -85,7 +89,8 @@ class InFlight {
         bool may_grow = false;
     };
     struct UseChunk {
-        std::array<Use, 7> uses{};
+        static constexpr size_t kUses = 7;
+        std::array<Use, kUses> uses{};
         uint8_t use_count = 0;
         uint32_t next = kNoChunk;
     };
@@ -95,7 +100,7 @@ class InFlight {
         uint64_t acknowledged_end = 0;  // behind the highest number that was acknowledged
         uint64_t floor = 0;
         uint64_t acknowledged_floor = 0;
-        Ring<Record> records;
+        BlockRing<Record> records;
         size_t settled = 0;  // of records: nothing outstanding, but behind one that has
     };
     // A datagram whose acknowledgement acknowledges a floor.
@@ -124,8 +129,11 @@ class InFlight {
     void drop_settled(TimePoint now);
     void kill(Space& space, Record& record);
     void count_floors();
+    bool make_room_for_uses(size_t uses);
 
     PagedTable<FlowContext>& flows_;
+    BlockPool<Record> blocks_;
+    base::MemoryShare chunk_memory_;
     std::vector<Space> spaces_;
     std::vector<UseChunk> chunks_;
     std::vector<FloorCarrier> carriers_;

@@ -1,5 +1,5 @@
-// First-in first-out queue in one block that doubles when full; random access from the front. The
-// caller bounds it.
+// First-in first-out queue in one block that doubles when full, and halves when three quarters of
+// it are empty; random access from the front. The caller bounds it.
 #pragma once
 
 #include "common/base/assert.hpp"
@@ -22,28 +22,20 @@ class Ring {
         CTN_ASSERT(size_ > 0);
         head_ = (head_ + 1) & (capacity_ - 1);
         --size_;
+        shrink();
+    }
+    void pop_back() {
+        CTN_ASSERT(size_ > 0);
+        --size_;
+        shrink();
     }
     // A value-initialised element at the back.
     T& push_back() {
         if (size_ == capacity_) {
-            grow();
+            resize(capacity_ == 0 ? kFewest : 2 * capacity_);
         }
         ++size_;
         return back() = T{};
-    }
-    // Removes the elements that `is_removed` says; the others keep their order.
-    template <typename Predicate>
-    void remove_if(Predicate is_removed) {
-        size_t kept = 0;
-        for (size_t i = 0; i < size_; ++i) {
-            if (!is_removed((*this)[i])) {
-                if (kept != i) {
-                    (*this)[kept] = std::move((*this)[i]);
-                }
-                ++kept;
-            }
-        }
-        size_ = kept;
     }
     // Gives the block back when nothing is in it.
     void release_memory() {
@@ -55,8 +47,14 @@ class Ring {
     }
 
   private:
-    void grow() {
-        const size_t capacity = capacity_ == 0 ? 8 : 2 * capacity_;
+    static constexpr size_t kFewest = 8;
+
+    void shrink() {
+        if (capacity_ > kFewest && size_ <= capacity_ / 4) {
+            resize(capacity_ / 2);
+        }
+    }
+    void resize(size_t capacity) {
         auto slots = std::make_unique<T[]>(capacity);
         for (size_t i = 0; i < size_; ++i) {
             slots[i] = std::move((*this)[i]);

@@ -71,8 +71,8 @@ SegmentForm Encoder::plan_segments(uint32_t index,
     form.first.flags = form.flags[0];
     uses_.clear();
     floors_.clear();
-    may_use_ =
-        !in_flight_.is_silent(now) && in_flight_.has_room(2 + segments / kMaxRecordDatagrams, 2);
+    may_use_ = !in_flight_.is_silent(now) &&
+               in_flight_.make_room(2 + segments / kMaxRecordDatagrams + kMaxSpacesOfClass, 2);
     may_set_ = may_use_;
     EntryBytes entry;
     if (may_refer(flow, form.statics)) {

@@ -27,6 +27,7 @@ inline constexpr size_t kMaxOpenBytes = 64;
 inline constexpr size_t kMaxElidedBytes = 36;
 // Spaces of one lane: 4 classes on 16 paths.
 inline constexpr size_t kMaxSpaces = 64;
+inline constexpr size_t kMaxSpacesOfClass = kMaxSpaces / 4;
 
 // T_skew (docs/PROTOCOL.md section 6.5, rule 3).
 inline constexpr Duration kMinimumSkew = base::milliseconds(300);

@@ -60,7 +60,7 @@ struct EpochState {
                elision::DecodeScratch& scratch,
                base::MemoryBudget* memory)
         : number(epoch_number)
-        , encoder(sends)
+        , encoder(sends, elision::kMinimumSkew, memory)
         , decoder(receives, scratch, elision::kMaxFlowIndex + 1, memory) {}
 
     uint32_t number;

@@ -77,6 +77,13 @@ class Sending {
         EXPECT_GE(victim_.session().counters().acks_received, kRounds);
         return measured;
     }
+    void acknowledge_all() {
+        victim_.receive_body(
+            kBulk, filled_with([&](base::ByteWriter& writer, uint32_t i) {
+                const std::array<wire::AckRange, 1> all{{{0, sent_ - 1, wire::AckKind::Applied}}};
+                return i == 0 && wire::write_ack(writer, ack_of(sent_ - 1), all) == 1;
+            }));
+    }
     Victim& victim() { return victim_; }
 
   private:
@@ -135,6 +142,22 @@ TEST(FrameCost, WhatIsKnownOfWhatIsUnderWayIsInTheMemoryBudget) {
     constexpr size_t kRuns = 1024;  // of one datagram each
     node.send(2 * kRuns);
     EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(path::SentRun));
+}
+
+// What has a number of its own costs the headers' record one, too.
+TEST(FrameCost, WhatHeadersReferToIsInTheMemoryBudget) {
+    constexpr size_t kRuns = 2048;  // as many as the path's log holds, and more
+    constexpr size_t kDatagrams = 500;
+    Sending node(1);
+    node.acknowledge_all();
+    node.send(kRuns);
+    const size_t before = node.victim().memory.used_bytes();
+    for (size_t i = 0; i < kDatagrams; ++i) {
+        node.victim().advance(base::milliseconds(2));  // none joins the one before
+        node.send(1);
+    }
+    constexpr size_t kRecordBytes = 40;
+    EXPECT_GE(node.victim().memory.used_bytes(), before + kDatagrams * kRecordBytes);
 }
 
 // The encoder remembers more than the path does.

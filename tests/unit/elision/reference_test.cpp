@@ -352,6 +352,93 @@ TEST(Records, AreBoundedAndThenNoReferenceIsUsed) {
     EXPECT_EQ(link.send(3, udp4()), "0300");
 }
 
+// One datagram of each flow, in turn. Returns how many are coded against a reference.
+size_t send_in_turn(Encoder& encoder, uint16_t space, uint64_t first, size_t count, TimePoint now) {
+    Bytes section(100);
+    size_t against_references = 0;
+    for (size_t i = 0; i < count; ++i) {
+        ByteWriter writer(section);
+        encoder.begin_datagram(space, first + i, now);
+        EXPECT_TRUE(encoder.append(3 + i % 2, udp4(), {}, Extent::Counted, writer));
+        encoder.end_datagram();
+        against_references += writer.written()[0] == 0x3F ? 0U : 1U;
+    }
+    return against_references;
+}
+
+constexpr uint16_t kSpace = 8;
+constexpr size_t kLeastRecordBytes = 40;
+
+// Opens its two flows.
+void open_both(Encoder& encoder, TimePoint now) {
+    for (const uint32_t index : {3U, 4U}) {
+        ASSERT_TRUE(encoder.add_flow(index, {}));
+    }
+    send_in_turn(encoder, kSpace, 0, 2, now);
+    ASSERT_TRUE(encoder.on_acknowledged(kSpace, 0, 1, now));
+}
+
+TEST(Records, OfAllEncodersTakeNoMoreThanTheirBudget) {
+    constexpr size_t kLimit = 128 * 1024;
+    constexpr size_t kDatagrams = 3000;
+    base::MemoryBudget budget(kLimit);
+    const TimePoint now{base::seconds(1)};
+    {
+        Encoder first(packet::NodeSide::Source, kMinimumSkew, &budget);
+        Encoder second(packet::NodeSide::Source, kMinimumSkew, &budget);
+        for (Encoder* encoder : {&first, &second}) {
+            open_both(*encoder, now);
+        }
+        size_t referring = 0;
+        for (Encoder* encoder : {&first, &second}) {
+            referring += send_in_turn(*encoder, kSpace, 2, kDatagrams, now);
+            EXPECT_GT(encoder->counters().unrecorded, 0U) << "headers go whole";
+        }
+        EXPECT_EQ(referring, first.records_in_flight() + second.records_in_flight());
+        EXPECT_LE(budget.used_bytes(), kLimit);
+        EXPECT_GE(budget.used_bytes(), referring * kLeastRecordBytes);
+        EXPECT_GT(referring, kLimit / 128);
+        EXPECT_TRUE(first.on_acknowledged(kSpace, 2, kDatagrams + 1, now));
+        EXPECT_EQ(send_in_turn(second, kSpace, 2 + kDatagrams, 100, now), 100U)
+            << "the memory is another's now";
+    }
+    EXPECT_EQ(budget.used_bytes(), 0U);
+}
+
+// A record of many uses, and many spaces in turn: none keeps what it once needed.
+TEST(Records, GiveMemoryBackThatTheyDoNotNeed) {
+    base::MemoryBudget budget(size_t{64} << 20);
+    Encoder encoder(packet::NodeSide::Source, kMinimumSkew, &budget);
+    TimePoint now{base::seconds(1)};
+    open_both(encoder, now);
+    constexpr size_t kDatagrams = 5000;
+    size_t most = 0;
+    for (uint16_t space = 16; space < 16 + 30; ++space) {
+        EXPECT_EQ(send_in_turn(encoder, space, 0, kDatagrams, now), kDatagrams);
+        most = std::max(most, budget.used_bytes());
+        EXPECT_TRUE(encoder.on_acknowledged(space, 0, kDatagrams - 1, now));
+    }
+    EXPECT_GE(most, kDatagrams * kLeastRecordBytes);
+    EXPECT_LE(most, 2 * kDatagrams * 64);
+    EXPECT_LE(budget.used_bytes(), size_t{64} * 1024);
+    Bytes section(2000);
+    ByteWriter writer(section);
+    for (uint32_t index = 100; index < 200; ++index) {
+        ASSERT_TRUE(encoder.add_flow(index, {}));
+    }
+    encoder.begin_datagram(kSpace, 2, now);
+    for (uint32_t index = 100; index < 200; ++index) {
+        ASSERT_TRUE(encoder.append(index, udp4(), {}, Extent::Counted, writer));
+    }
+    EXPECT_TRUE(encoder.end_datagram().has_set);
+    EXPECT_GE(budget.used_bytes(), 100 * sizeof(Use));
+    EXPECT_TRUE(encoder.on_acknowledged(kSpace, 2, 2, now));
+    now += base::seconds(20);
+    encoder.on_time(now);
+    EXPECT_EQ(budget.used_bytes(), 0U);
+    EXPECT_EQ(budget.refusals(), 0U);
+}
+
 TEST(Records, OfManyFlowsInOneDatagramAreSettledTogether) {
     ElisionLink link;
     for (uint32_t index = 0; index < 40; ++index) {
