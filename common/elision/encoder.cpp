@@ -380,9 +380,9 @@ void Encoder::on_time(TimePoint now) {
         return;
     }
     in_flight_.release_memory();
-    section_ = {};
-    uses_ = {};
-    floors_ = {};
+    std::vector<FlowPacket>().swap(section_);
+    std::vector<Use>().swap(uses_);
+    std::vector<Floor>().swap(floors_);
 }
 
 }  // namespace continuo::elision

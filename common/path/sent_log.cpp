@@ -164,7 +164,7 @@ void SentLog::settle(TimePoint late_from) {
 void SentLog::release() {
     const size_t needed = std::max(kFewestRuns, std::bit_ceil(end_ - begin_ + 1));
     if (begin_ == end_) {
-        runs_ = {};
+        std::vector<Entry>().swap(runs_);
         memory_.give_back(memory_.bytes());
         is_short_of_memory_ = false;
     } else if (needed <= runs_.size() / 4) {

@@ -130,7 +130,7 @@ class SentLog {
 
     // Outstanding datagrams of forgotten runs.
     uint64_t forgotten_datagrams() const { return forgotten_datagrams_; }
-    size_t capacity() const { return runs_.size(); }
+    size_t capacity() const { return runs_.capacity(); }
 
   private:
     // The runs of one space form a skip list (Myers, "An applicative random-access stack", 1983):

@@ -200,7 +200,7 @@ void SentRing::clear() {
     bytes_.reset();
     capacity_ = 0;
     tail_ = 0;
-    entries_ = {};
+    std::vector<SentEntry>().swap(entries_);
     first_ = 0;
     count_ = 0;
     due_ = 0;
