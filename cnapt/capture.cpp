@@ -327,7 +327,7 @@ void Node::on_wait_over() {
 // Called before the table erases the flow: nobody may hold it any more.
 void Node::end_flow(Flow& flow, TimePoint now) {
     auto* node_flow = flow::details_as<NodeFlow>(flow);
-    tun_port_->coalescer().flush();
+    tun_port_->coalescer().flush(&flow);
     if (node_flow->link != nullptr && node_flow->link->session) {
         node_flow->link->session->detach(flow, now);
     }

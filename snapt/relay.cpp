@@ -230,7 +230,7 @@ void Relay::on_other_class(session::Session& session,
         return;
     }
     if (tun_port_) {
-        tun_port_->coalescer().flush();  // earlier packets belong to the former class
+        tun_port_->coalescer().flush(&flow);  // earlier packets belong to the former class
     }
     const base::TrafficClass former = flow.traffic_class;
     if (flows_.reclassify(flow, traffic_class, now)) {
@@ -301,7 +301,7 @@ Flow* Relay::make_flow(NodeSession& node,
 void Relay::end_flow(Flow& flow, TimePoint now) {
     auto* node = flow::details_as<NodeSession>(flow);
     if (tun_port_) {
-        tun_port_->coalescer().flush();
+        tun_port_->coalescer().flush(&flow);
     }
     node->session.detach(flow, now);
     driver_.forget(flow);

@@ -206,6 +206,10 @@ void Coalescer::flush() {
     finish_runs([](const Run&) { return true; });
 }
 
+void Coalescer::flush(const void* owner) {
+    finish_runs([owner](const Run& run) { return run.owner == owner; });
+}
+
 template <typename Condition>
 void Coalescer::finish_runs(Condition condition) {
     for (;;) {

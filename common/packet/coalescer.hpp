@@ -40,6 +40,8 @@ class Coalescer {
     void add_whole(base::ByteView packet, void* owner, uint64_t payload_bytes);
     // Flushes pending frames: call when the socket is drained.
     void flush();
+    // Flushes those of `owner` only: nobody else's wait ends for it.
+    void flush(const void* owner);
 
     uint64_t segments() const { return segments_; }
     uint64_t frames() const { return frames_; }

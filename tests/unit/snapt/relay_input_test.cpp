@@ -207,6 +207,48 @@ TEST_F(RelayInput, WhatWaitsWhenItsFlowGivesWayIsNotWritten) {
         loop.run_until([&] { return drops(DropReason::FlowLimit) >= packets; }, base::seconds(20)));
 }
 
+// What waits for company belongs to others, who pay for it.
+TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
+    relay->set_limits(100, 8, 2);
+    const auto hostile = make_node(2);
+    const auto other = make_node(3);
+    session::FlowOpening opening;
+    opening.tuple.remote = kFar;
+    opening.tuple.protocol = packet::Protocol::Tcp;
+    const auto open = [&](const Node& node, uint16_t port) {
+        opening.index = port;
+        opening.tuple.local = node.lease();
+        opening.tuple.local_port = port;
+        opening.tuple.remote_port = 80;
+        return relay->on_flow_opened(node.at_relay().session, opening, loop.now());
+    };
+    const auto send = [&](const Node& node, flow::Flow& flow) {
+        packet::HeaderFields fields;
+        fields.protocol = packet::Protocol::Tcp;
+        fields.source = flow.tuple.local;
+        fields.destination = flow.tuple.remote;
+        fields.source_port = flow.tuple.local_port;
+        fields.destination_port = flow.tuple.remote_port;
+        fields.flags = packet::tcp_flag::kAck;
+        fields.ttl = 64;
+        relay->deliver(node.at_relay().session, flow, fields, Bytes(100), loop.now());
+    };
+    flow::Flow* const waiting = open(*other, 1);
+    flow::Flow* const displaced = open(*hostile, 1);
+    ASSERT_NE(waiting, nullptr);
+    ASSERT_NE(displaced, nullptr);
+    send(*other, *waiting);
+    send(*hostile, *displaced);
+    const packet::Coalescer& coalescer = relay->tun().coalescer();
+    const uint64_t before = coalescer.frames();
+    ASSERT_NE(open(*hostile, 2), nullptr);
+    ASSERT_NE(open(*hostile, 3), nullptr);
+    ASSERT_EQ(relay->flows().gave_way(), 1U);
+    EXPECT_EQ(coalescer.frames(), before + 1) << "its own";
+    relay->tun().coalescer().flush();
+    EXPECT_EQ(coalescer.frames(), before + 2);
+}
+
 // As what a resequencer lets go when its wait is over, outside of any turn.
 TEST_F(RelayInput, WhatWasHeldForItsOrderGoesOnAtOnceWhileNobodyWaits) {
     const auto node = make_node(2);
