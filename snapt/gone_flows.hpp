@@ -6,6 +6,7 @@
 #include "common/packet/five_tuple.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -18,8 +19,9 @@ class GoneFlows {
     static constexpr size_t kMostOfUser = 1024;
     // Most flows of all users; further ones are left to the kernel's own time-outs, and counted.
     static constexpr size_t kMost = 131'072;
-    // Flows forgotten at once: microseconds each, on a thread that also gives leases.
-    static constexpr size_t kMostInOneGo = 4096;
+    // Flows forgotten at once: microseconds each, on a thread that also gives leases and that lets
+    // data go first after every few (io::NetfilterClient).
+    static constexpr size_t kMostInOneGo = 256;
 
     struct Share {
         size_t flows = 0;  // that the kernel has not forgotten yet
@@ -48,7 +50,7 @@ class GoneFlows {
         Share* share = nullptr;
     };
 
-    std::vector<Gone> waiting_;
+    std::deque<Gone> waiting_;
     std::vector<Gone> taken_;
     bool was_refused_ = false;
     uint64_t left_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -124,6 +126,36 @@ struct Connection {
     std::vector<uint8_t> original;
     std::vector<uint8_t> zone;
     std::vector<uint8_t> id;
+};
+
+// Removes connections one by one. A missing one is no error, and the first error ends nothing.
+class Removals {
+  public:
+    explicit Removals(NetlinkSocket& socket) : socket_(socket) {}
+
+    // A thread of low priority, too, keeps a processor until its slice is over, some milliseconds:
+    // it must give it up.
+    void add(NetlinkRequest removal) {
+        if (++asked_ % NetfilterClient::kForgottenAtOnce == 0) {
+            std::this_thread::yield();
+        }
+        const auto done = socket_.change(removal, "forget connection");
+        if (!done && done.error().code != Errc::NotFound && !has_failed_) {
+            failed_ = done.error();
+            has_failed_ = true;
+        }
+        forgotten_ += done ? 1U : 0U;
+    }
+    Result<size_t> result() const {
+        return has_failed_ ? Result<size_t>(failed_) : Result<size_t>(forgotten_);
+    }
+
+  private:
+    NetlinkSocket& socket_;
+    size_t asked_ = 0;
+    size_t forgotten_ = 0;
+    bool has_failed_ = false;
+    Error failed_{Errc::System, ""};
 };
 
 // One end of a tuple.
@@ -405,8 +437,7 @@ NetfilterClient::forget_listed(NetlinkRequest list,
             }
         },
         [&] { found.clear(); }));
-    size_t forgotten = 0;
-    std::optional<Error> failed;
+    Removals removals(socket_);
     for (const Connection& connection : found) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK, family);
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(connection.original));
@@ -416,29 +447,20 @@ NetfilterClient::forget_listed(NetlinkRequest list,
         if (!connection.id.empty()) {
             removal.attribute(CTA_ID, ByteView(connection.id));
         }
-        const auto done = socket_.change(removal, "forget connection");
-        if (!done && done.error().code != Errc::NotFound && !failed) {
-            failed = done.error();
-        }
-        forgotten += done ? 1U : 0U;
+        removals.add(std::move(removal));
     }
-    return failed ? Result<size_t>(*failed) : Result<size_t>(forgotten);
+    return removals.result();
 }
 
 Result<size_t> NetfilterClient::forget(std::span<const packet::FiveTuple> connections) {
-    size_t forgotten = 0;
-    std::optional<Error> failed;
+    Removals removals(socket_);
     for (const packet::FiveTuple& connection : connections) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK,
                                    family_of(connection.local.version));
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(name_of(connection, false)));
-        const auto done = socket_.change(removal, "forget connection");
-        if (!done && done.error().code != Errc::NotFound && !failed) {
-            failed = done.error();
-        }
-        forgotten += done ? 1U : 0U;
+        removals.add(std::move(removal));
     }
-    return failed ? Result<size_t>(*failed) : Result<size_t>(forgotten);
+    return removals.result();
 }
 
 }  // namespace continuo::io

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <set>
+#include <thread>
 
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 namespace continuo::io {
@@ -177,6 +181,43 @@ TEST_F(NetfilterTest, ConnectionsAreForgottenByTheirAddressesAndPorts) {
     EXPECT_EQ(client_->forget(connections).value(), 0U) << "no error";
     const std::array other = {made("192.0.2.1", "192.0.2.9", 1001, packet::Protocol::Udp)};
     EXPECT_EQ(client_->forget(other).value(), 1U) << "it was left";
+}
+
+// Of this thread.
+long switches() {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+// Who forgets connections of one user must not keep the data of all waiting for its slice.
+TEST_F(NetfilterTest, WhoForgetsConnectionsLetsOthersWorkMeanwhile) {
+    constexpr size_t kConnections = 2000;
+    std::vector<packet::FiveTuple> missing(kConnections);
+    for (size_t i = 0; i < kConnections; ++i) {
+        missing[i].local = *IpAddress::parse("192.0.2.1");
+        missing[i].remote = *IpAddress::parse("192.0.2.9");
+        missing[i].local_port = static_cast<uint16_t>(i);
+        missing[i].protocol = packet::Protocol::Udp;
+    }
+    cpu_set_t before;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(::sched_getcpu()), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    std::atomic<bool> is_over{false};
+    std::thread other([&] {  // on the same processor
+        while (!is_over) {
+        }
+    });
+    const long until_now = switches();
+    EXPECT_EQ(client_->forget(missing).value(), 0U);
+    const long while_forgetting = switches() - until_now;
+    is_over = true;
+    other.join();
+    EXPECT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+    EXPECT_GE(while_forgetting, long{kConnections / NetfilterClient::kForgottenAtOnce / 2});
 }
 
 TEST_F(NetfilterTest, StrictReversePathFiltersAreFoundWithTheVersionThatTheyLookAt) {
