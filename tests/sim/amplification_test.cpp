@@ -285,7 +285,9 @@ class Mover {
         frame.number = ++number_;
         frame.serialize(writer);
         wire::Pad{writer.room()}.serialize(writer);
+        victim.arrived_on = path == wire::kTcpPath ? std::optional(path) : std::nullopt;
         victim.receive_body({TrafficClass::LtLd, path, 0}, body);
+        victim.arrived_on.reset();
     }
     void run_for(base::Duration span) {
         for (base::Duration passed{}; passed < span; passed += milliseconds(5)) {
@@ -345,6 +347,26 @@ TEST(Moves, WhatIsUnderWayIsRepeatedLaterAfterABurst) {
               mover.victim.now + milliseconds(500));
     mover.run_for(milliseconds(510));
     EXPECT_EQ(mover.repeated(), 10U);
+}
+
+// What a connection had taken is lost with it, so each new one gets everything again. A node that
+// says so without end gets it as often as it may move, and only by TCP, which has proven where it
+// is and asks for what it takes.
+TEST(Moves, NewTcpConnectionsGetEverythingAgainWithinTheLimitOfMoves) {
+    constexpr size_t kPackets = 200;
+    constexpr size_t kSeconds = 10;
+    Mover mover(1);
+    mover.send(kPackets);
+    const uint64_t before = mover.told();
+    for (size_t i = 0; i < 20 * kSeconds; ++i) {
+        mover.announce(wire::kTcpPath);
+        EXPECT_EQ(mover.victim.session().paths().active(), wire::kTcpPath);
+        mover.run_for(milliseconds(50));
+    }
+    constexpr size_t kMoves = 8 + 2 * kSeconds;
+    EXPECT_LE(mover.told() - before, kMoves);
+    EXPECT_LE(mover.repeated(), kPackets * kMoves);
+    EXPECT_GE(mover.repeated(), kPackets * kMoves / 2);
 }
 
 // Whoever is there gets at most three times the bytes that it sent, including repeats.
