@@ -131,12 +131,13 @@ struct Connection {
 // Removes connections one by one. A missing one is no error, and the first error ends nothing.
 class Removals {
   public:
-    explicit Removals(NetlinkSocket& socket) : socket_(socket) {}
+    // `at_once`: how many before others may work; 0: all, for what somebody waits for.
+    Removals(NetlinkSocket& socket, size_t at_once) : socket_(socket), at_once_(at_once) {}
 
     // A thread of low priority, too, keeps a processor until its slice is over, some milliseconds:
     // it must give it up.
     void add(NetlinkRequest removal) {
-        if (++asked_ % NetfilterClient::kForgottenAtOnce == 0) {
+        if (at_once_ != 0 && ++asked_ % at_once_ == 0) {
             std::this_thread::yield();
         }
         const auto done = socket_.change(removal, "forget connection");
@@ -152,6 +153,7 @@ class Removals {
 
   private:
     NetlinkSocket& socket_;
+    size_t at_once_;
     size_t asked_ = 0;
     size_t forgotten_ = 0;
     bool has_failed_ = false;
@@ -437,7 +439,7 @@ NetfilterClient::forget_listed(NetlinkRequest list,
             }
         },
         [&] { found.clear(); }));
-    Removals removals(socket_);
+    Removals removals(socket_, 0);
     for (const Connection& connection : found) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK, family);
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(connection.original));
@@ -453,7 +455,7 @@ NetfilterClient::forget_listed(NetlinkRequest list,
 }
 
 Result<size_t> NetfilterClient::forget(std::span<const packet::FiveTuple> connections) {
-    Removals removals(socket_);
+    Removals removals(socket_, kForgottenAtOnce);
     for (const packet::FiveTuple& connection : connections) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK,
                                    family_of(connection.local.version));

@@ -1,6 +1,6 @@
 // NetfilterClient: queries by nfnetlink that are expensive in libnftables, and connection tracking.
 // Synchronous; for start, stop, supervision and reports only, never the data path. One thread at a
-// time. Whoever forgets connections lets other threads work after every kForgottenAtOnce.
+// time.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -36,7 +36,7 @@ struct ReversePathRule {
 
 class NetfilterClient {
   public:
-    // About 100 us.
+    // Connections that forget() forgets before it lets other threads work: about 100 us.
     static constexpr size_t kForgottenAtOnce = 16;
 
     static base::Result<NetfilterClient> open();
