@@ -5,7 +5,7 @@
 namespace continuo::elision {
 
 Encoder::Encoder(packet::NodeSide side, Duration skew, base::MemoryBudget* memory)
-    : side_(side), in_flight_(flows_, memory) {
+    : side_(side), memory_(memory), in_flight_(flows_, memory) {
     in_flight_.set_skew(skew);
 }
 
@@ -14,6 +14,9 @@ bool Encoder::add_flow(uint32_t index, const OpenInfo& info) {
         return false;
     }
     remove_flow(index);
+    if (!flows_.has_page(index) && !memory_.take(flows_.page_bytes())) {
+        return false;
+    }
     FlowContext& flow = flows_.make(index);
     flow.is_added = true;
     flow.app = info.app;

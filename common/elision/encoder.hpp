@@ -43,8 +43,9 @@ struct EncoderCounters {
 
 class Encoder {
   public:
-    // `memory`, for the record of what is in flight, must outlive this; null: no limit but
-    // kMaxRecords. Where there is none, headers refer to nothing, as when the record is full.
+    // `memory`, for contexts and the record of what is in flight, must outlive this; null: no limit
+    // but kMaxFlowIndex and kMaxRecords. Where there is none for the record, headers refer to
+    // nothing.
     explicit Encoder(packet::NodeSide side,
                      Duration skew = kMinimumSkew,
                      base::MemoryBudget* memory = nullptr);
@@ -59,7 +60,8 @@ class Encoder {
     bool has_given_up(TimePoint sent_at, TimePoint now) const {
         return in_flight_.has_given_up(sent_at, now);
     }
-    // False when the index is above kMaxFlowIndex. An index may be added again at once: until late
+    // False when the index is above kMaxFlowIndex, or there is no memory for its context: its
+    // packets then go whole (append_whole). An index may be added again at once: until late
     // datagrams of its former flow are settled, packets are OPENs without SET.
     bool add_flow(uint32_t index, const OpenInfo& info);
     void remove_flow(uint32_t index);
@@ -181,6 +183,7 @@ class Encoder {
     void plan_opens(SegmentForm& form, EntryBytes& entry, const FlowContext& flow);
 
     packet::NodeSide side_;
+    base::MemoryShare memory_;
     PagedTable<FlowContext> flows_;
     InFlight in_flight_;
     std::vector<FlowPacket> section_;

@@ -270,7 +270,7 @@ void Session::keep_flow_together(size_t newest) {
 bool Session::prepare(PendingPacket& pending, const ClassState& state, size_t& groups) {
     packet::Packet& packet = *pending.item.packet;
     flow::Flow& flow = *pending.item.flow;
-    const bool is_known = flow_at(flow.index) == &flow;
+    const bool is_known = flow_at(flow.index) == &flow && sending()->encoder.has_flow(flow.index);
     pending.regular = packet::parse_regular(packet.bytes(), packet.offload);
     if (!is_known) {
         pending.regular.reset();

@@ -172,7 +172,7 @@ bool Session::send_kept_whole(const SentEntry& entry,
                               TimePoint now) {
     const auto regular = packet::parse_regular(kept_ring_.bytes(entry), {});
     auto draft = start_draft(destination, entry.traffic_class, batch);
-    if (!regular || !draft) {
+    if (!regular || !draft || !draft->epoch->encoder.has_flow(entry.flow_index)) {
         return false;
     }
     elision::Encoder& encoder = draft->epoch->encoder;

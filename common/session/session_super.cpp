@@ -46,7 +46,8 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     const auto copy = copy_way(traffic_class, way, now);
     const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
     if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
-        draft->epoch->encoder.wants_floor() || is_copied) {
+        !draft->epoch->encoder.has_flow(flow.index) || draft->epoch->encoder.wants_floor() ||
+        is_copied) {
         cut_or_drop(state, std::move(run.item));
         return true;
     }

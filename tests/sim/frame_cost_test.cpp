@@ -160,6 +160,47 @@ TEST(FrameCost, WhatHeadersReferToIsInTheMemoryBudget) {
     EXPECT_GE(node.victim().memory.used_bytes(), before + kDatagrams * kRecordBytes);
 }
 
+// However high the indexes are that the peer gives to its flows.
+TEST(FrameCost, WhatFlowsNeedIsInTheMemoryBudget) {
+    Victim victim(Role::Snapt);
+    constexpr uint32_t kFlows = 64;
+    const size_t before = victim.memory.used_bytes();
+    for (uint32_t i = 0; i < kFlows; ++i) {
+        std::vector<uint8_t> open(40);
+        base::ByteWriter writer(open);
+        writer.bytes(std::to_array<uint8_t>({0x40, 0x3F, 0x01}));
+        writer.varint(i * 1000);
+        writer.bytes(std::to_array<uint8_t>({0xC6, 0x33, 0x64, 0x07, 0x9C}));
+        writer.u8(static_cast<uint8_t>(i));
+        writer.bytes(
+            std::to_array<uint8_t>({0x00, 0x35, 0x01, 0x00, 0x40, 0x00, 0x01, 0x10, 0x00}));
+        open.resize(writer.size());
+        victim.receive_body(kBulk, open);
+    }
+    EXPECT_EQ(victim.known().size(), kFlows);
+    EXPECT_GE(victim.memory.used_bytes(), before + kFlows * sizeof(elision::FlowContext));
+}
+
+TEST(FrameCost, WithoutMemoryPacketsGoWhole) {
+    Victim victim(Role::Node, crypto::Protection::Aes256Gcm, 0);
+    constexpr size_t kPackets = 100;
+    size_t bytes = 0;
+    for (size_t i = 0; i < kPackets; ++i) {
+        victim.send_packet(i % Victim::kOwnFlows, 300);
+        for (const auto& datagram : victim.drain()) {
+            bytes += datagram.size();
+        }
+        victim.advance(base::milliseconds(1));
+    }
+    victim.advance(base::milliseconds(100));
+    for (const auto& datagram : victim.drain()) {
+        bytes += datagram.size();
+    }
+    EXPECT_GE(bytes, kPackets * 300);
+    EXPECT_EQ(victim.memory.used_bytes(), 0U);
+    EXPECT_GT(victim.memory.refusals(), 0U);
+}
+
 // The encoder remembers more than the path does.
 TEST(FrameCost, ARangeOfWhatIsAcknowledgedAlreadyCostsNoWalk) {
     Sending node(4100);

@@ -47,8 +47,8 @@ packet::FiveTuple own_tuple(size_t which) {
 
 }  // namespace
 
-Victim::Victim(session::Role role, crypto::Protection protection)
-    : role_(role), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
+Victim::Victim(session::Role role, crypto::Protection protection, size_t memory_bytes)
+    : memory(memory_bytes), role_(role), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
     session::SessionSettings settings;
     settings.role = role;
     settings.memory = &memory;

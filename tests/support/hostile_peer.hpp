@@ -20,7 +20,8 @@ class Victim : public session::SessionHost {
     static constexpr size_t kMaxAnswers = 512;
 
     explicit Victim(session::Role role,
-                    crypto::Protection protection = crypto::Protection::Aes256Gcm);
+                    crypto::Protection protection = crypto::Protection::Aes256Gcm,
+                    size_t memory_bytes = session::kMaxKeptBytes);
     ~Victim() override;
 
     // Seals `body` as the next datagram of the space, with the right keys, and gives it.
@@ -37,7 +38,7 @@ class Victim : public session::SessionHost {
     const std::vector<flow::Flow*>& known() const { return known_; }
 
     base::TimePoint now{base::seconds(1000)};
-    base::MemoryBudget memory{session::kMaxKeptBytes};  // of the session; outlives it
+    base::MemoryBudget memory;  // of the session; outlives it
     // Of what comes: wire::kTcpPath, or none for UDP.
     std::optional<uint8_t> arrived_on;
     uint64_t sent_bytes = 0;
