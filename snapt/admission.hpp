@@ -65,8 +65,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Returns the number of sessions that ended.
     size_t end_user(std::string_view user);
     size_t end_revoked();
-    // By the operator: of that user, or the one of that id, as hex_of() writes it. The nodes may
-    // log in again.
+    // The operator ends the sessions of that user, or the one of that id, as hex_of() writes it.
+    // The nodes may log in again.
     struct Ended {
         size_t sessions = 0;  // that the relay had: those that `sessions` shows
         size_t logins = 0;    // that had no session yet

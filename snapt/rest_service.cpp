@@ -42,7 +42,7 @@ std::string_view command_of(Operation operation) {
     }
 }
 
-// Of flows, one page. Nothing when the parameter is wrong.
+// The page of flows that is asked for. Nothing when the parameter is wrong.
 std::optional<size_t> page_of(const Call& call) {
     if (call.operation != Operation::Flows) {
         return 0;

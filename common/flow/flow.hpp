@@ -25,7 +25,7 @@ using FlowId = base::StrongId<struct FlowTag, uint64_t>;
 // not reusable except by a new SYN. Refused: kept only to be shown and to answer repeated attempts.
 enum class FlowState : uint8_t { Opening, Open, Closing, Closed, Refused };
 
-// Which way a packet travels: Up is from the node to the Internet.
+// The way of a packet: Up is from the node to the Internet.
 enum class Direction : uint8_t { Up, Down };
 
 // State by which TCP tracking sees the end of a connection.

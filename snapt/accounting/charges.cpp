@@ -161,7 +161,7 @@ bool is_reserved_ref(std::string_view ref) {
            ref.starts_with(kRerateRef);
 }
 
-// By account: the records of one quarter, of all SNAPTs, are adjacent there.
+// The index by account serves: the records of one quarter, of all SNAPTs, are adjacent there.
 Result<void> ChargeSummer::load(const Charge& charge) {
     const std::string sql =
         select_charged("WHERE user_id=(SELECT user_id FROM account WHERE account_id=?1) AND "

@@ -160,7 +160,7 @@ class Questions {
             must(month.total.records > 0, "an empty statement");
         });
     }
-    // What the web page asks for when it opens: the days and the users of the zone's month.
+    // The web page asks for this when it opens: the days and the users of the zone's month.
     double web_page() {
         return seconds_of([&] {
             snapt::UsageQuery query;

@@ -282,6 +282,23 @@ TEST(CapturePlan, NothingToACarrierOfTheTunnelEntersIt) {
     }
 }
 
+// By the next best route they would enter the tunnel that they carry.
+TEST(CapturePlan, ACarrierIsReachedByItsOwnRouteAlone) {
+    CaptureOptions options = both_versions();
+    options.carriers = {prefix("203.0.113.10/32"), prefix("2001:db8::10/128")};
+    const CapturePlan plan = build_capture_plan(options);
+    std::vector<std::string> found;
+    for (const RuleEntry& rule : plan.rules) {
+        if (rule.priority == plan.bypass_priority) {
+            EXPECT_EQ(rule.table, io::kMainTable);
+            EXPECT_EQ(rule.action, RuleAction::Lookup);
+            found.push_back(rule.to->to_string() + " " +
+                            std::to_string(rule.suppress_prefix_length.value_or(0)));
+        }
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"203.0.113.10/32 31", "2001:db8::10/128 127"}));
+}
+
 TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
     CaptureOptions options = both_versions();
     EXPECT_FALSE(contains(build_capture_plan(options).ruleset, "plain_forward"));

@@ -251,7 +251,7 @@ TEST_F(RecoveryTest, WithoutADatabaseNoneIsDamaged) {
     EXPECT_FALSE(std::filesystem::exists(path(kLedgerFileName)));
 }
 
-// What the former database had recorded has keys of those epochs.
+// Records of the former database have keys of those epochs.
 TEST_F(RecoveryTest, AnEpochBeginsBeyondThatOfTheLiveFile) {
     for (const bool is_empty : {false, true}) {
         int64_t last = 0;
