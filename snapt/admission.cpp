@@ -46,10 +46,10 @@ std::vector<uint16_t> udp_ports(const SnaptConfig& config) {
     return ports;
 }
 
-// Flows of one user at a time; 0: no limit.
-uint32_t flows_of_a_user(const SnaptLimits& limits) {
-    const bool is_all_less = limits.flows != 0 && limits.flows < limits.user_flows;
-    return is_all_less ? limits.flows : limits.user_flows;
+// Flows of one user at a time; 0: no limit. `user_flows`: Relay::user_flows().
+uint32_t flows_of_a_user(const SnaptLimits& limits, size_t user_flows) {
+    const bool is_all_less = limits.flows != 0 && limits.flows < user_flows;
+    return is_all_less ? limits.flows : static_cast<uint32_t>(user_flows);
 }
 
 }  // namespace
@@ -303,7 +303,7 @@ void Admission::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.limits = control::kOwnLimits;
-    accept.user_flows = flows_of_a_user(config.limits);
+    accept.user_flows = flows_of_a_user(config.limits, relay_->user_flows());
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);
@@ -436,8 +436,8 @@ bool Admission::on_flows_gone(std::vector<packet::FiveTuple> flows) {
     return parts_.worker.submit(forget, [this, error] {
         if (*error && !std::exchange(is_forgetting_told_, true)) {
             base::log(base::LogLevel::Warning,
-                      "connection tracking does not forget what was never answered (%s): one user "
-                      "can fill it",
+                      "connection tracking does not forget what has ended (%s): one user can fill "
+                      "it",
                       daemon::describe(**error).c_str());
         }
         relay_->on_flows_forgotten();

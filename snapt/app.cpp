@@ -210,6 +210,9 @@ base::Result<void> App::start(std::string& failure) {
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
+    if (const auto table = connection_table()) {
+        relay_->set_connection_table(*table);
+    }
     report::Findings findings;  // nodes would log in, and their packets go nowhere
     check_relay(config_, findings);
     daemon::log_failures(findings);
@@ -326,15 +329,24 @@ void App::watch_network(bool is_thorough) {
     if (is_looking_) {
         return;
     }
-    auto found = std::make_shared<std::string>();
-    is_looking_ =
-        worker_.submit([this, found, is_thorough] { *found = network_.watch(is_thorough); },
-                       [this, found, is_thorough] {
-                           is_looking_ = false;
-                           if (is_thorough && trouble_.note(*found)) {
-                               tell_trouble();
-                           }
-                       });
+    struct Found {
+        std::string trouble;
+        std::optional<ConnectionTable> table;
+    };
+    auto found = std::make_shared<Found>();
+    is_looking_ = worker_.submit(
+        [this, found, is_thorough] {
+            *found = {network_.watch(is_thorough), connection_table()};
+        },
+        [this, found, is_thorough] {
+            is_looking_ = false;
+            if (found->table) {
+                relay_->set_connection_table(*found->table);
+            }
+            if (is_thorough && trouble_.note(found->trouble)) {
+                tell_trouble();
+            }
+        });
 }
 
 void App::tell_trouble() {

@@ -16,6 +16,7 @@
 #include "snapt/accounting/user_meter.hpp"
 #include "snapt/app_names.hpp"
 #include "snapt/gone_flows.hpp"
+#include "snapt/left_connections.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -79,16 +80,23 @@ struct Lane : dataplane::Turn {
 inline constexpr base::Duration kDownBurst = base::milliseconds(50);
 inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 
+// Connections of a user that the kernel tracks and that have no flow. Outlives the user's sessions.
+struct TrackedShare {
+    GoneFlows::Share gone;        // to be forgotten
+    LeftConnections::Share left;  // that may go on
+    bool is_empty() const { return gone.flows == 0 && left.count() == 0; }
+};
+
 // State shared by the sessions of one user.
 struct UserShare {
     flow::FlowShare flows;
+    TrackedShare* tracked = nullptr;          // never null
     std::shared_ptr<UserMeter> meter;         // of its account; set once it has a session
     base::TokenBucket down_rate{kDownBurst};  // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
     bool is_stopped = false;         // and its flows have ended
     base::TimePoint answers_from{};  // the second in which
     uint32_t answers = 0;            // packets answered in it, because there was no place
-    GoneFlows::Share gone;           // flows; lives until they are forgotten
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed

@@ -81,7 +81,7 @@ void Relay::end_flows_of(UserShare& share, TimePoint now) {
     share.is_stopped = true;
     flows_.for_each([&](Flow& flow) {
         if (flow::details_as<NodeSession>(flow)->share == &share) {
-            note_gone(flow);
+            note_ended(flow, now);
             end_flow(flow, now);
             flows_.erase(flow, flow::Cause::Quota);
         }

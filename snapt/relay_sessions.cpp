@@ -165,6 +165,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         return Error{Errc::LimitReached, "sessions"};
     }
     UserShare& share = shares_.try_emplace(grant.user).first->second;
+    share.tracked = &tracked_.try_emplace(grant.user).first->second;
     take_meter(share, grant);
     uint16_t wire_id = 0;
     do {
@@ -228,7 +229,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     }
     flows_.for_each([&](Flow& flow) {
         if (flow.details == node) {
-            note_gone(flow);
+            note_ended(flow, now);
             end_flow(flow, now);
             flows_.erase(flow, why == SessionEnd::ByOperator ? flow::Cause::Admin
                                                              : flow::Cause::SessionEnd);
