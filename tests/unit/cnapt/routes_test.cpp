@@ -335,6 +335,19 @@ TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     EXPECT_FALSE(contains(plan.answers, "asked6"));
 }
 
+TEST(CapturePlan, DatagramsOfTheTunnelCostOneLookUpOfTheirSocket) {
+    CaptureOptions options = both_versions();
+    options.fwmark = 0x5678;
+    const std::string& text = build_capture_plan(options).answers;
+    const size_t chain = text.find("chain asked {");
+    const size_t first = text.find("socket mark 0x00005678 return\n", chain);
+    ASSERT_NE(chain, std::string::npos);
+    ASSERT_NE(first, std::string::npos);
+    for (const char* look_up : {" @", "socket wildcard"}) {
+        EXPECT_LT(first, text.find(look_up, chain)) << look_up;
+    }
+}
+
 TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
     CaptureOptions options = both_versions();
     options.gateway_interfaces = {"lan0"};
