@@ -69,7 +69,7 @@ Result<std::shared_ptr<const rating::Plan>> PlanBook::plan(Database& database,
     if (plan == nullptr) {
         const PlanRevision stored =
             CTN_TRY(find_plan(database, std::to_string(terms.plan_id), terms.revision));
-        plan = rating::parse_plan(stored.toml, stored.name).plan;
+        plan = rating::parse_plan(stored.toml, stored.name, rating::PlanUse::Stored).plan;
     }
     if (plan == nullptr) {
         return Error{base::Errc::Malformed, "a price plan in ledger.db cannot be read", 0};
