@@ -406,8 +406,10 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                  {"INNER IPV6", Align::Left, 9},
                  {"FLOWS", Align::Right},
                  {"HANDOVERS", Align::Right, 5},
+                 {"PRICE", Align::Right, 2},
                  {"QUEUED", Align::Right, 7}});
     for (const JsonValue& snapt : snapts.items()) {
+        const bool forwards = snapt["forwards"].boolean().value_or(true);
         const bool is_up = snapt.text("state") == "up";
         const bool is_open = snapt["control_open"].boolean().value_or(false);
         const bool is_learned = snapt["learned"].boolean().value_or(false);
@@ -421,6 +423,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                        report::fraction_cell(snapt["loss"]), report::cell(snapt["protection"]),
                        report::cell(snapt["inner_ipv4"]), report::cell(snapt["inner_ipv6"]),
                        report::count_cell(snapt["flows"]), report::count_cell(snapt["handovers"]),
+                       forwards ? report::price_cell(snapt["price"]) : "-",
                        report::bytes_cell(snapt["queued_bytes"])},
                       is_up ? report::Colour::None : report::Colour::Yellow);
     }

@@ -240,10 +240,13 @@ void Admission::open_accounting(LinkId id) {
     identity.account_id = grant.account_id;
     identity.cnapt_id = grant.node;
     identity.opened_at_us = utc_us();
+    grant.meter = std::make_shared<UserMeter>(Account{grant.account_id, grant.user});
     const auto number = parts_.accountant.open_session(
-        identity, [this, id, &loop = parts_.loop](base::Result<uint32_t> committed) {
+        identity,
+        [this, id, &loop = parts_.loop](base::Result<uint32_t> committed) {
             loop.post([this, id, committed] { on_accounting_open(id, committed); });
-        });
+        },
+        grant.meter);
     if (!number) {
         refuse(id, RejectReason::Internal, "the ledger is busy");
         return;
@@ -278,6 +281,7 @@ void Admission::let_in(LinkId id) {
     link.is_waiting = false;
     is_replacing_ = true;
     const auto reserved = relay_->reserve(link.grant);
+    link.grant.meter.reset();
     is_replacing_ = false;
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
@@ -315,7 +319,6 @@ void Admission::let_in(LinkId id) {
         denied_private(config.relay.allow, config.relay.deny,
                        {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
     const NodeSession& node = *relay_->find(reserved->wire_id);
-    parts_.accountant.watch(node.share->meter);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                       SessionDesk::Session{id,

@@ -6,7 +6,6 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
-#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -16,6 +15,7 @@
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
 #include "snapt/host_network.hpp"
+#include "snapt/ledger_options.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
 #include "snapt/request_desk.hpp"
@@ -44,8 +44,6 @@ constexpr base::Duration kPortsInterval = base::seconds(60);
 // after the first; this many at once, and one more per tick.
 constexpr base::Duration kLookDelay = base::milliseconds(2);
 constexpr unsigned kMaxQuickLooks = 8;
-// Users that may use all their slots before others' flows must share.
-constexpr uint32_t kUsersOfAllSlots = 8;
 
 size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
@@ -164,20 +162,8 @@ base::Result<void> App::start_stores(std::string& failure) {
     failure = "cannot use state folder " + options_.state;
     CTN_TRY(io::make_directories(options_.state, 0700));
     failure = "cannot open the ledger in " + options_.state;
-    LedgerOptions ledger;
-    ledger.state_directory = options_.state;
-    ledger.snapt_id = config_.name;
-    ledger.interval_s = config_.accounting.interval_s;
-    ledger.checkpoint_s = config_.accounting.checkpoint_s;
-    ledger.live_slots = config_.accounting.live_slots;
-    ledger.destinations = config_.accounting.destinations;
-    ledger.user_records = config_.accounting.user_records;
-    ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
-    ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
-    ledger.min_free_bytes = config_.accounting.min_free_bytes;
-    ledger.reserve_bytes = kReserveBytes;
-    ledger.is_clock_synchronised = io::is_clock_synchronised;
-    auto accountant = Accountant::start(ledger, utc_us(), config_.accounting.retention_days);
+    auto accountant = Accountant::start(ledger_options(config_, options_.state), utc_us(),
+                                        config_.accounting.retention_days);
     if (!accountant && accountant.error().code == base::Errc::Malformed) {
         log(LogLevel::Error, "restore a copy of ledger.db, or start without users and bookings: "
                              "snapt run --new-ledger");
@@ -208,6 +194,7 @@ base::Result<void> App::start(std::string& failure) {
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
     if (const auto table = connection_table()) {

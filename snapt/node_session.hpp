@@ -43,6 +43,8 @@ struct SessionGrant {
     uint16_t peer_id = 0;  // session id that the node listens for
     control::ProtectionOffer protection;
     std::optional<control::Continuation> continuation;
+    // For the account's first session, until it has that; null: a meter without terms.
+    std::shared_ptr<UserMeter> meter{};
 };
 
 bool is_same_node(const SessionGrant& one, const SessionGrant& other);

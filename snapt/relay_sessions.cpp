@@ -184,6 +184,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
     auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
     node->grant = grant;
+    node->grant.meter.reset();
     node->replaced = replaced;
     node->wire_id = wire_id;
     node->number = ++begun_sessions_;

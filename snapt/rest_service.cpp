@@ -292,6 +292,7 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
     const bool is_asked = sources.accountant.usage(
         *query, daemon::utc_us(), [gate = gate, done, has_money](Result<UsageReport> usage) {
             if (usage && !has_money) {
+                usage->price_permille.reset();
                 for (UsageRow& row : usage->rows) {
                     row.gross_ud = row.discount_ud = row.net_ud = std::nullopt;
                 }

@@ -1,8 +1,9 @@
 #include "snapt/accounting/quota.hpp"
 
 #include "common/config/units.hpp"
-#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/time_zone.hpp"
+#include "snapt/accounting/usage_sums.hpp"
 
 #include <map>
 
@@ -103,6 +104,24 @@ used_since(Database& database, const Account& account, int64_t from_us, const Se
         "WHERE user_id=? AND account_id=? AND t_end>? AND NOT(epoch=? AND seq>=?)"));
     select.bind(1, std::string_view(account.user)).bind(2, account.id).bind(3, from_us);
     select.bind(4, until.epoch).bind(5, until.next_seq);
+    if (!CTN_TRY(select.step())) {
+        return Error{Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    return select.integer(0);
+}
+
+// A period begins with a quarter of an hour; its first day may be one of another zone.
+Result<int64_t> used_by_sums(Database& database, const Account& account, int64_t from_us) {
+    if (from_us % kQuarterUs != 0) {
+        return used_since(database, account, from_us);
+    }
+    const int64_t quarter = from_us / kQuarterUs;
+    const int64_t day = quarter / kQuartersOfDay + (quarter % kQuartersOfDay > 0 ? 1 : 0);
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT coalesce(sum(pay_up+pay_down),0) FROM usage_sum WHERE user_id=?1 AND account_id=?2 "
+        "AND ((unit_s=86400 AND unit>=?3) OR (unit_s=900 AND unit>=?4 AND unit<?5))"));
+    select.bind(1, std::string_view(account.user)).bind(2, account.id).bind(3, day);
+    select.bind(4, quarter).bind(5, day * kQuartersOfDay);
     if (!CTN_TRY(select.step())) {
         return Error{Errc::Malformed, "ledger.db is damaged", 0};
     }

@@ -75,6 +75,9 @@ struct UsageReport {
     std::optional<int64_t> to_us;
     std::string zone;
     std::vector<UsageRow> rows;  // ordered by the keys
+    // What usage costs here now, in permille of the plan's price; unknown to who only reads
+    // records.
+    std::optional<uint32_t> price_permille{};
 };
 
 // NotFound for an unknown zone, InvalidConfig for a repeated key, LimitReached beyond `limits`.

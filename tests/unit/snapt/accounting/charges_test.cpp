@@ -1,3 +1,4 @@
+#include "snapt/accounting/rated_usage.hpp"
 #include "tests/unit/snapt/accounting/charges_fixture.hpp"
 
 #include <random>
@@ -56,6 +57,45 @@ TEST_F(ChargesTest, EachRecordIsBookedOnceHoweverItIsDivided) {
         EXPECT_EQ(book_all(limit), 0U) << limit;
     }
     expect_verified();
+}
+
+// Each run of a SNAPT has its price, which its records keep.
+TEST_F(ChargesTest, AChargeIsTimesThePriceOfTheSnaptInThatRun) {
+    use(add_flat("flat", "0.001").plan_id);
+    ASSERT_TRUE(set_snapt_price(database_, "zrh-1", 2, 1250));
+    ASSERT_TRUE(set_snapt_price(database_, "zrh-1", 3, 1250));
+    ASSERT_TRUE(set_snapt_price(database_, "zrh-1", 4, 1000));
+    EXPECT_EQ(number("SELECT count(*) FROM snapt_price"), 2) << "only changes";
+    int64_t seq = 0;
+    for (const int64_t epoch : {1, 2, 3, 4}) {
+        flow::UsageRecord one = record(kAlice, base::TrafficClass::HtHd, epoch * kMinute);
+        one.epoch = epoch;
+        one.seq = seq;
+        one.pay_down = 1'000'000;  // 8000 units
+        put(one);
+    }
+    flow::UsageRecord other = record(kBob, base::TrafficClass::HtHd, kMinute);
+    other.snapt_id = "zrh-2";
+    other.epoch = 3;
+    other.seq = 0;
+    other.pay_down = 1'000'000;
+    put(other);
+    EXPECT_EQ(book_all(), 5U);
+    EXPECT_EQ(balance(kAlice), -(8 + 10 + 10 + 8) * 1'000'000);
+    EXPECT_EQ(balance(kBob), -8'000'000) << "of another SNAPT";
+    expect_verified();
+    add_flat("flat", "0.002");
+    EXPECT_EQ(rate_again({0, kNoon + 24 * 60 * kMinute, {}, {}}).charges, 5U);
+    EXPECT_EQ(balance(kAlice), -(16 + 20 + 20 + 16) * 1'000'000) << "also when rated again";
+    expect_verified();
+    EXPECT_FALSE(database_.execute("UPDATE snapt_price SET price_permille=1"));
+    EXPECT_FALSE(database_.execute("DELETE FROM snapt_price"));
+    UsageQuery query;
+    query.by = {UsageKey::User};
+    const auto rated = rate_usage(database_, query, rating::tests::flat_plan(0.001)).value();
+    ASSERT_EQ(rated.rows.size(), 2U);
+    EXPECT_EQ(rated.rows[0].net_ud, 36'000'000) << "and when it is only tried";
+    EXPECT_EQ(rated.rows[1].net_ud, 8'000'000);
 }
 
 TEST_F(ChargesTest, BookersAtTheSameTimeBookOnce) {
