@@ -372,7 +372,8 @@ SnaptInfo App::info() {
     info.ledger = accountant_->status();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
-    info.state = is_degraded ? "degraded" : "up";
+    info.drain = admission_->drain();
+    info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;

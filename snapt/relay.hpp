@@ -190,6 +190,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     }
     // 0: none, except for `sessions`. Applies to new sessions and flows.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
+    // From then on the session gets no new flows (drains_from of NodeSession); kNever: it does.
+    void drain(uint16_t wire_id, base::TimePoint from);
+    // Of all users: answered and not closed. Linear in users.
+    size_t running_flows() const;
     // At once, like look_at_meters().
     void set_user_rate(uint64_t bits_per_s);
     // Once a second: applies or removes the rate of users whose quota is used up.
@@ -269,6 +273,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
+    // relay_flows.cpp
     // Null: there is no room for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
@@ -276,6 +281,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                           const elision::OpenInfo& open,
                           uint32_t index,
                           base::TimePoint now);
+    bool takes_flow(const NodeSession& node,
+                    const packet::FiveTuple& tuple,
+                    uint8_t tcp_flags,
+                    base::TimePoint now);
+    void end_flow(flow::Flow& flow, base::TimePoint now);
     // relay_refusal.cpp
     void tell_refusal(NodeSession& node, base::TimePoint now);
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
@@ -299,7 +309,6 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                      const packet::PacketSummary& summary,
                      base::ByteView packet,
                      base::TimePoint now);
-    void end_flow(flow::Flow& flow, base::TimePoint now);
     void note_gone(const flow::Flow& flow);
     void tell_gone();
     void drop_idle_shares();
