@@ -6,6 +6,7 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
+#include "common/flow/live_slot.hpp"
 #include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
@@ -301,7 +302,9 @@ void App::on_tick() {
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
     relay_->look_at_rates(now);
     relay_->look_at_meters();
-    accountant_->tick(utc_us());
+    if (flow::kCounts) {
+        accountant_->tick(utc_us());
+    }
     admission_->on_tick();
     events_.on_tick(now);
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
@@ -443,6 +446,9 @@ bool begin_anew(const std::string& state_directory) {
 
 int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
     daemon::begin_process(options.verbose);
+    if (!flow::kCounts) {
+        log(LogLevel::Warning, "this build counts nothing: for measurements only");
+    }
     crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
                                                    daemon::DiagnosticsTo::Stderr);
