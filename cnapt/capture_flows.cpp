@@ -1,6 +1,7 @@
 #include "cnapt/capture_flows.hpp"
 
 #include "common/flow/flow_table.hpp"
+#include "common/packet/header_fields.hpp"
 #include "common/packet/rewrite.hpp"
 
 #include <algorithm>
@@ -110,7 +111,7 @@ CaptureFlow* CaptureFlows::flow_of(const PacketSummary& from_sender, uint64_t at
     flow.may_depend_on_process = ruleset_->needs_process(facts);
     flow.first_ns = at_ns;
     places_.emplace(flow.tuple, flows_.size());
-    flows_.push_back(std::move(flow));
+    flows_.push_back(flow);
     return &flows_.back();
 }
 

@@ -15,7 +15,6 @@
 
 namespace continuo::cnapt {
 
-using report::CommandOutput;
 using report::OptionValue;
 using report::ParsedCommand;
 

@@ -91,8 +91,8 @@ std::optional<ByteView> behind_link(uint16_t link, ByteView frame) {
         return behind_ether_type(frame, 14);
     case kLinuxCooked2: {
         const bool is_ip =
-            frame.size() > 20 && (load_big_endian<uint16_t>(&frame[0]) == kEtherIpv4 ||
-                                  load_big_endian<uint16_t>(&frame[0]) == kEtherIpv6);
+            frame.size() > 20 && (load_big_endian<uint16_t>(frame.data()) == kEtherIpv4 ||
+                                  load_big_endian<uint16_t>(frame.data()) == kEtherIpv6);
         return is_ip ? frame.subspan(20) : ByteView();
     }
     case kRaw:
@@ -165,7 +165,7 @@ ByteView CaptureReader::take(size_t bytes) {
 }
 
 bool CaptureReader::skip(size_t bytes) {
-    constexpr size_t kAtOnce = 64 * 1024;
+    constexpr size_t kAtOnce = size_t{64} * 1024;
     while (bytes > 0) {
         const size_t part = std::min(bytes, kAtOnce);
         if (take(part).size() < part) {
