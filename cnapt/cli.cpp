@@ -2,6 +2,7 @@
 
 #include "cnapt/app.hpp"
 #include "cnapt/check_files.hpp"
+#include "cnapt/classify_command.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/doctor.hpp"
@@ -262,7 +263,8 @@ std::vector<report::CommandSpec> commands() {
             daemon::usage_spec(),
             {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
-            daemon::check_spec({config_option(), policy_option()})};
+            daemon::check_spec({config_option(), policy_option()}),
+            classify_spec()};
 }
 
 // For a service manager: standard input is the connection to the daemon.
@@ -322,6 +324,10 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (command.name == "check") {
             return check_command(command);
+        }
+        if (command.name == "classify") {
+            return classify_command(command, daemon::is_stdout_terminal(),
+                                    daemon::table_columns(command));
         }
         if (command.name == "resolver") {
             return resolver_command(command);

@@ -74,6 +74,7 @@ void Admission::on_tick() {
     write_seen();
     renew_load();
     tell_directories();
+    finish_drain();
     tell_allowances();
 }
 
@@ -137,6 +138,10 @@ void Admission::on_hello(LinkId id,
         return;
     }
     grant.continuation.reset();
+    if (drain_) {
+        refuse(id, RejectReason::Draining, kDrainingText);
+        return;
+    }
     // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
     if (limit != 0 && nodes_beside(grant) >= limit) {

@@ -6,6 +6,7 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
+#include "common/flow/live_slot.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -291,7 +292,9 @@ void App::on_tick() {
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
     relay_->look_at_rates(now);
     relay_->look_at_meters();
-    accountant_->tick(utc_us());
+    if (flow::kCounts) {
+        accountant_->tick(utc_us());
+    }
     admission_->on_tick();
     events_.on_tick(now);
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
@@ -371,7 +374,8 @@ SnaptInfo App::info() {
     info.ledger = accountant_->status();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
-    info.state = is_degraded ? "degraded" : "up";
+    info.drain = admission_->drain();
+    info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
@@ -441,6 +445,9 @@ bool begin_anew(const std::string& state_directory) {
 
 int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
     daemon::begin_process(options.verbose);
+    if (!flow::kCounts) {
+        log(LogLevel::Warning, "this build counts nothing: for measurements only");
+    }
     crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
                                                    daemon::DiagnosticsTo::Stderr);

@@ -90,6 +90,16 @@ void write_connections(JsonWriter& json, const Relay& relay) {
     json.end_object();
 }
 
+void write_drain(JsonWriter& json, const Relay& relay, const std::optional<Drain>& drain) {
+    if (!drain) {
+        json.null();
+        return;
+    }
+    json.begin_object().field("since", drain->since_utc_s);
+    json.field("ends_at", drain->ends_utc_s != 0 ? std::optional(drain->ends_utc_s) : std::nullopt);
+    json.field("flows", relay.running_flows()).end_object();
+}
+
 std::string status_json(Relay& relay, const SnaptInfo& info) {
     const report::ClassFigureTable classes = relay.sent();
     const base::Duration uptime = info.now - info.started_at;
@@ -101,6 +111,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("forwarding_error", info.forwarding_error.empty()
                                        ? std::optional<std::string>()
                                        : std::optional(info.forwarding_error));
+    json.key("draining");
+    write_drain(json, relay, info.drain);
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());

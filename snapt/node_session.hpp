@@ -57,6 +57,7 @@ enum class SessionEnd : uint8_t {
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
     ByOperator,    // the node may log in again
     OldHandshake,  // the latest handshake is too old
+    Drained,       // this SNAPT drains, and the time for its flows was over
     GaveWay,       // its node was not heard, and another session needed the place
     Stopped,       // this SNAPT ends
 };
@@ -131,7 +132,8 @@ struct NodeSession : flow::FlowDetails {
     }
     bool has_new_modes = false;  // not applied to existing flows yet
     base::TimePoint since{};
-    base::TimePoint handshake_at{};  // the latest one
+    base::TimePoint handshake_at{};              // the latest one
+    base::TimePoint drains_from = base::kNever;  // its new flows are refused
     SessionEnd end = SessionEnd::Stopped;
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel

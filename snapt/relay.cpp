@@ -198,9 +198,15 @@ Flow* Relay::on_flow_opened(session::Session& session,
     if (former != nullptr && former != flow) {
         flows_.on_ended_there(*former, now);
     }
+    if (flow == nullptr && !opening.has_packet && now >= node.drains_from) {
+        return nullptr;  // the packet decides
+    }
     if (flow == nullptr) {
-        flow =
-            make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
+        const uint8_t flags = opening.fields != nullptr ? opening.fields->flags : uint8_t{0};
+        if (takes_flow(node, opening.tuple, flags, now)) {
+            flow = make_flow(node, opening.tuple, opening.traffic_class, opening.open,
+                             opening.index, now);
+        }
         if (flow == nullptr) {
             answer_refused(node, opening, now);
         }
@@ -245,17 +251,6 @@ void Relay::on_other_class(session::Session& session,
 Flow* Relay::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
     return flow != nullptr && flow->details == &owner_of(session) ? flow : nullptr;
-}
-
-// Called before the table erases the flow: nobody may hold it any more.
-void Relay::end_flow(Flow& flow, TimePoint now) {
-    auto* node = flow::details_as<NodeSession>(flow);
-    if (tun_port_) {
-        tun_port_->coalescer().flush(&flow);
-    }
-    node->session.detach(flow, now);
-    driver_.forget(flow);
-    --node->flows;
 }
 
 void Relay::deliver(session::Session& /*session*/,
@@ -321,7 +316,10 @@ Flow* Relay::deliver_whole(session::Session& session,
         return nullptr;
     }
     if (flow == nullptr) {
-        flow = make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
+        if (takes_flow(node, summary.tuple, summary.tcp_flags, now)) {
+            flow =
+                make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
+        }
         if (flow == nullptr) {
             answer_refused(node, packet, now);
             return nullptr;
@@ -341,7 +339,9 @@ Flow* Relay::deliver_whole(session::Session& session,
         note_ended(*flow, now);
         end_flow(*flow, now);
         flows_.erase(*flow);
-        flow = make_flow(node, summary.tuple, traffic_class, open, index, now);
+        flow = takes_flow(node, summary.tuple, summary.tcp_flags, now)
+                   ? make_flow(node, summary.tuple, traffic_class, open, index, now)
+                   : nullptr;
         if (flow == nullptr) {
             answer_refused(node, packet, now);
             return nullptr;

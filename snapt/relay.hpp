@@ -195,6 +195,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     size_t user_flows() const { return room_.user_flows(settings_.max_user_flows); }
     // Once a second: the kernel's table as it is now.
     void set_connection_table(const ConnectionTable& table);
+    // From then on the session gets no new flows (drains_from of NodeSession); kNever: it does.
+    void drain(uint16_t wire_id, base::TimePoint from);
+    // Of all users: answered and not closed. Linear in users.
+    size_t running_flows() const;
     // At once, like look_at_meters().
     void set_user_rate(uint64_t bits_per_s);
     // Once a second: applies or removes the rate of users whose quota is used up.
@@ -280,6 +284,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
+    // relay_flows.cpp
     // Null: there is no room for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
@@ -288,6 +293,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                           uint32_t index,
                           base::TimePoint now,
                           flow::Direction begun = flow::Direction::Up);
+    bool takes_flow(const NodeSession& node,
+                    const packet::FiveTuple& tuple,
+                    uint8_t tcp_flags,
+                    base::TimePoint now);
+    void end_flow(flow::Flow& flow, base::TimePoint now);
     // relay_tracking.cpp
     flow::Flow*
     make_flow_of_answer(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
@@ -324,7 +334,6 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                      const packet::PacketSummary& summary,
                      base::ByteView packet,
                      base::TimePoint now);
-    void end_flow(flow::Flow& flow, base::TimePoint now);
     void tell_gone();
     void drop_idle_shares();
     void count_tunnel(NodeSession& node, bool is_last);

@@ -27,6 +27,8 @@ std::string_view to_string(SessionEnd end) {
         return "ended_by_operator";
     case SessionEnd::OldHandshake:
         return "old_handshake";
+    case SessionEnd::Drained:
+        return "drained";
     case SessionEnd::GaveWay:
         return "gave_way";
     case SessionEnd::Stopped:
@@ -224,6 +226,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         return;
     }
     node->end = why;
+    const bool is_by_operator = why == SessionEnd::ByOperator || why == SessionEnd::Drained;
     const TimePoint now = loop_.now();
     if (tun_port_) {
         tun_port_->coalescer().flush();
@@ -232,11 +235,10 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         if (flow.details == node) {
             note_ended(flow, now);
             end_flow(flow, now);
-            flows_.erase(flow, why == SessionEnd::ByOperator ? flow::Cause::Admin
-                                                             : flow::Cause::SessionEnd);
+            flows_.erase(flow, is_by_operator ? flow::Cause::Admin : flow::Cause::SessionEnd);
         }
     });
-    if (why == SessionEnd::NotAllowed || why == SessionEnd::ByOperator) {
+    if (why == SessionEnd::NotAllowed || is_by_operator) {
         tell_ended(*node);
     }
     count_tunnel(*node, true);

@@ -56,64 +56,6 @@ void Relay::make_left_room(TrackedShare& share) {
     }
 }
 
-Flow* Relay::make_flow(NodeSession& node,
-                       const packet::FiveTuple& tuple,
-                       base::TrafficClass traffic_class,
-                       const elision::OpenInfo& open,
-                       uint32_t index,
-                       TimePoint now,
-                       flow::Direction begun) {
-    const auto end = [&](Flow& silent) {
-        note_ended(silent, now);
-        end_flow(silent, now);
-        flows_.erase(silent);
-    };
-    UserShare& share = *node.share;
-    if (is_stopped(node)) {
-        drops_.add(base::DropReason::UsedUp);
-        return nullptr;
-    }
-    const bool is_favoured =
-        begun == flow::Direction::Up && flow::is_favoured(tuple, traffic_class);
-    if (!GoneFlows::has_room(share.tracked->gone, share.flows.flows(), user_flows(), room_.gone(),
-                             is_favoured)) {
-        drops_.add(base::DropReason::FlowLimit);
-        tell_refusal(node, now);
-        return nullptr;
-    }
-    if (!flows_.make_room(is_favoured, &share.flows, user_flows(), end, most_flows())) {
-        tell_refusal(node, now);
-        return nullptr;
-    }
-    make_left_room(*share.tracked);
-    const bool is_refused = settings_.refusals.refuses(tuple);
-    flow::FlowOrigin origin;
-    origin.share = &share.flows;
-    origin.session_number = is_refused ? ChargedSlots::kNobody : node.grant.accounting_number;
-    origin.app = open.app;
-    origin.index = index;
-    origin.begun = begun;
-    Flow* flow = flows_.create(tuple, traffic_class, now, origin);
-    if (flow == nullptr) {
-        return nullptr;
-    }
-    left_.remove(tuple);
-    flow->details = &node;
-    if (is_refused) {
-        flows_.refuse(*flow, now);
-    }
-    node.session.set_mode(*flow, node.mode_of(open.app));
-    ++node.flows;
-    if (index <= elision::kMaxFlowIndex) {
-        node.session.attach(*flow);
-    }
-    // Not before: this flow may be one of them.
-    if (share.tracked->gone.flows >= room_.gone() / 2 && gone_.may_hurry()) {
-        tell_gone();
-    }
-    return flow;
-}
-
 // The kernel's NAT still knows the binding that we have forgotten; the node gets the packet as it
 // is. The node may have ended the flow: until it sends, the flow gives way, and takes no place of
 // another one, nor one that is kept for DNS and TCP of nodes.

@@ -265,7 +265,9 @@ PacketVerdict FlowTable::on_packet(Flow& flow,
         return PacketVerdict::NewConnection;
     }
     const base::Duration gap = std::min(now - flow.last_packet_at, kMaxActiveGap);
-    if (gap > base::Duration::zero()) {
+    if (gap > base::Duration::zero() && !kCounts) {
+        flow.last_packet_at = now;
+    } else if (gap > base::Duration::zero()) {
         const auto gap_us = static_cast<uint64_t>(base::to_us(now.time_since_epoch()) -
                                                   base::to_us((now - gap).time_since_epoch()));
         add(flow.counters->counters.active_us, gap_us);

@@ -226,9 +226,9 @@ std::string rate_cell(const JsonValue& value) {
 }
 
 std::string state_word(std::string_view state, bool is_terminal) {
-    const Colour colour = state == "up"         ? Colour::Green
-                          : state == "degraded" ? Colour::Yellow
-                                                : Colour::Red;
+    const Colour colour = state == "up"                                ? Colour::Green
+                          : state == "degraded" || state == "draining" ? Colour::Yellow
+                                                                       : Colour::Red;
     return coloured(state, colour, is_terminal);
 }
 
