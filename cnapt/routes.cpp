@@ -150,6 +150,9 @@ void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<Ru
         rule.fwmark = match.fwmark;
         rules.push_back(std::move(rule));
     }
+    if (options.kill_switch) {
+        return;
+    }
     // The own route of a carrier alone leads beside the tunnel. When its network goes, the kernel
     // removes that route without a word, and the next best one may lead into the tunnel itself.
     for (const IpPrefix& carrier : options.carriers) {

@@ -51,6 +51,9 @@ void Admission::drain_silent_nodes() {
 }
 
 void Admission::finish_drain() {
+    if (drain_) {
+        drain_silent_nodes();  // a link may have ended before it was told
+    }
     if (!drain_ || parts_.loop.now() < drain_->ends_at) {
         return;
     }

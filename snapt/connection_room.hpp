@@ -29,11 +29,14 @@ struct ConnectionTable {
 
 class ConnectionRoom {
   public:
-    // `ours`: connections of nodes that are known here now.
+    // `ours`: connections of nodes that are known here now. Half of the part of nodes is theirs,
+    // whatever else fills the table: strangers who do that must not shut nodes out. In a table
+    // that is full the kernel displaces connections without an answer.
     void set_table(const ConnectionTable& table, size_t ours) {
         table_ = table;
         const size_t with_ours = all() + ours;
-        most_ = with_ours > table.used ? with_ours - table.used : 1;
+        const size_t left = with_ours > table.used ? with_ours - table.used : 0;
+        most_ = std::max({left, all() / 2, size_t{1}});
     }
 
     const std::optional<ConnectionTable>& table() const { return table_; }

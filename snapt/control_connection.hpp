@@ -70,7 +70,10 @@ class DatagramInput final : public control::DatagramSink {
     void on_datagram(base::ByteView datagram) override {
         wants_wake_ = queue_->push(datagram, 0).wants_wake || wants_wake_;
     }
-    void on_wake_failed() { queue_->on_wake_failed(); }
+    void on_wake_failed() {
+        queue_->on_wake_failed();
+        wants_wake_ = true;  // asked again
+    }
     bool take_wake() { return std::exchange(wants_wake_, false); }
     const std::shared_ptr<dataplane::DatagramQueue>& queue() const { return queue_; }
 

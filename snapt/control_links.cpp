@@ -63,13 +63,15 @@ void ControlLinks::on_readable(LinkId id) {
         return;
     }
     ControlConnection& connection = *link->connection;
-    if (!has_room(*link, kRoomToRead)) {
+    // Beside a plain connection, which brings the datagrams, TLS brings control: it does not wait.
+    const auto may_read = [&] { return link->plain || has_room(*link, kRoomToRead); };
+    if (!may_read()) {
         update(*link);
         return;
     }
     const base::Result<bool> more = connection.stream.drain([&](base::ByteView bytes) {
         connection.control.on_bytes(bytes, thread_.loop().now());
-        return !connection.control.is_full() && has_room(*link, kRoomToRead);
+        return !connection.control.is_full() && may_read();
     });
     if (more && *more) {
         update(*link);
@@ -137,7 +139,7 @@ void ControlLinks::update(Link& link) {
         }
     }
     link.is_paused = !goes_on;
-    link.poller->watch(goes_on && !link.waits_for_room, !*flushed);
+    link.poller->watch(goes_on && (link.plain || !link.waits_for_room), !*flushed);
     if (!closed) {
         base::TimePoint at = connection.control.next_deadline();
         if (link.is_paused || link.waits_for_room) {

@@ -199,6 +199,9 @@ class FlowTable {
         if (share == nullptr) {
             return true;
         }
+        if (limit != 0 && share->running() >= limit) {
+            return false;  // whatever gave way, it would not be enough
+        }
         for (size_t i = 0; i < kMostGiveWay && !share->has_room(limit, is_favoured); ++i) {
             Flow* flow = share->gives_way_to(is_favoured);
             if (flow == nullptr) {

@@ -308,6 +308,9 @@ void Accountant::serve(std::deque<Command> commands) {
         }
         if (command.opening) {
             openings.push_back(std::move(*command.opening));
+            if (openings.size() >= kMostOpenings) {
+                commit(openings);
+            }
             continue;
         }
         commit(openings);
@@ -343,6 +346,9 @@ void Accountant::commit(std::vector<Opening>& openings) {
         }
         return !prepared;
     });
+    if (openings.empty()) {
+        return;
+    }
     for (const Opening& opening : openings) {
         sessions.push_back(opening.session);
     }

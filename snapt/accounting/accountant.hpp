@@ -23,6 +23,8 @@ namespace continuo::snapt {
 // Most queued commands. A further one is refused and counted; the caller tries again later or
 // refuses the session.
 inline constexpr size_t kMaxLedgerCommands = 16'384;
+// Sessions that share a commit: the first of them waits until the last is read. A choice.
+inline constexpr size_t kMostOpenings = 64;
 // The ledger's thread has a lower priority than data (nice(2)); logins wait for it.
 inline constexpr int kAccountantNiceness = 5;
 

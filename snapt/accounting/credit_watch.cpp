@@ -78,7 +78,11 @@ Result<int64_t> CreditWatch::cost_of(const flow::UsageRecord& record) {
 }
 
 Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
-    static_cast<void>(drop_gone());
+    // First: what was written so far is in the database, and is not added to what is read there.
+    if (const auto taken = take_records(); !taken) {
+        recount_all();
+        return taken.error();
+    }
     const Account& account = meter->account();
     const auto known = accounts_.find(account.id);
     if (known != accounts_.end()) {
@@ -89,10 +93,7 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
     ReadMoment moment(database_);
     CTN_TRY(moment.begin());
     if (CTN_TRY(plans_.refresh(database_))) {
-        for (auto& [id, other] : accounts_) {
-            other.must_recount = true;
-        }
-        seen_version_.reset();
+        recount_all();
     }
     Watched watched;
     watched.user = account.user;
@@ -110,9 +111,18 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
     }
     meter->set_credit(watched.is_out);
     watched.meters.push_back(meter);
+    if (watched.limit_ud) {
+        ledger_.watch_also(account.id);
+    }
     accounts_.emplace(account.id, std::move(watched));
-    tell_ledger();
     return {};
+}
+
+void CreditWatch::recount_all() {
+    for (auto& [account_id, watched] : accounts_) {
+        watched.must_recount = true;
+    }
+    seen_version_.reset();
 }
 
 bool CreditWatch::drop_gone() {
@@ -275,6 +285,15 @@ bool CreditWatch::tell() {
 }
 
 Result<bool> CreditWatch::look(int64_t now_us) {
+    auto changed = look_once(now_us);
+    if (!changed) {
+        recount_all();  // records and charges may be taken that were not counted
+        tell_ledger();
+    }
+    return changed;
+}
+
+Result<bool> CreditWatch::look_once(int64_t now_us) {
     if (drop_gone()) {
         tell_ledger();
     }

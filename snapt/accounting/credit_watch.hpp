@@ -61,6 +61,8 @@ class CreditWatch {
     base::Result<int64_t> cost_of(const flow::UsageRecord& record);
     base::Result<int64_t> cost_of(const ChargedRecord& record, const std::string& snapt_id);
     void tell_ledger();
+    void recount_all();  // at the next look
+    base::Result<bool> look_once(int64_t now_us);
 
     Ledger& ledger_;
     Database& database_;

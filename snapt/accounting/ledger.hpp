@@ -150,6 +150,7 @@ class Ledger {
     // From now on keeps a copy of each record of these accounts that is committed, until it is
     // taken. Their number is that of `user_records`: take them often.
     void watch(std::set<int64_t> accounts) { watched_ = std::move(accounts); }
+    void watch_also(int64_t account) { watched_.insert(account); }
     std::vector<flow::UsageRecord> take_watched_records() {
         return std::exchange(watched_records_, {});
     }

@@ -67,16 +67,22 @@ Result<std::shared_ptr<const rating::Plan>> PlanBook::plan(Database& database,
     if (terms.plan_id == kNoPlan) {
         return std::shared_ptr<const rating::Plan>();
     }
-    auto& plan = plans_[{terms.plan_id, terms.revision}];
-    if (plan == nullptr) {
+    const std::pair key{terms.plan_id, terms.revision};
+    auto known = plans_.find(key);
+    if (known == plans_.end()) {
         const PlanRevision stored =
             CTN_TRY(find_plan(database, std::to_string(terms.plan_id), terms.revision));
-        plan = rating::parse_plan(stored.toml, stored.name, rating::PlanUse::Stored).plan;
+        // Null, and kept, where it cannot be parsed: a revision never changes.
+        known =
+            plans_
+                .emplace(key,
+                         rating::parse_plan(stored.toml, stored.name, rating::PlanUse::Stored).plan)
+                .first;
     }
-    if (plan == nullptr) {
+    if (known->second == nullptr) {
         return Error{base::Errc::Malformed, "a price plan in ledger.db cannot be read", 0};
     }
-    return plan;
+    return known->second;
 }
 
 }  // namespace continuo::snapt

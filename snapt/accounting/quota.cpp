@@ -130,13 +130,17 @@ Result<int64_t> used_by_sums(Database& database, const Account& account, int64_t
 
 Result<std::vector<AccountTerms>>
 account_terms(Database& database, const std::optional<std::string>& user, int64_t now_us) {
-    Statement select = CTN_TRY(database.prepare(
+    // A login asks for one user: by the index.
+    const std::string sql =
         "SELECT a.account_id,u.user_id,a.quota_bytes,a.quota_period,a.zone,a.credit_limit_ud,"
         "coalesce(b.balance_ud,0),a.on_exhausted,coalesce(a.throttle_bits_per_s,0) FROM user u "
         "JOIN account a USING(account_id) LEFT JOIN balance b USING(account_id) WHERE "
-        "(a.quota_bytes IS NOT NULL OR a.credit_limit_ud IS NOT NULL) AND "
-        "(?1 IS NULL OR u.user_id=?1) ORDER BY u.user_id"));
-    select.bind(1, user);
+        "(a.quota_bytes IS NOT NULL OR a.credit_limit_ud IS NOT NULL)" +
+        std::string(user ? " AND u.user_id=?1" : "") + " ORDER BY u.user_id";
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    if (user) {
+        select.bind(1, std::string_view(*user));
+    }
     Zones zones;
     std::vector<AccountTerms> all;
     while (CTN_TRY(select.step())) {

@@ -297,6 +297,11 @@ TEST(CapturePlan, ACarrierIsReachedByItsOwnRouteAlone) {
         }
     }
     EXPECT_EQ(found, (std::vector<std::string>{"203.0.113.10/32 31", "2001:db8::10/128 127"}));
+    options.kill_switch = true;
+    const CapturePlan held = build_capture_plan(options);
+    EXPECT_TRUE(std::none_of(held.rules.begin(), held.rules.end(), [](const RuleEntry& rule) {
+        return rule.to == prefix("203.0.113.10/32");
+    }));
 }
 
 TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
