@@ -158,7 +158,7 @@ TEST_F(RelayConnectionsTest, AllUsersLeaveRoomForTheHost) {
 // Places of what the user has no flow of are the first to be given up.
 TEST_F(RelayConnectionsTest, InAFullTableWhatIsLeftGivesWay) {
     relay.set_limits(1000, 8, 50);
-    for (uint32_t user = 0; user < 10; ++user) {
+    for (uint32_t user = 0; user < 11; ++user) {
         NodeSession& gone = join("mallory" + std::to_string(user), "n", 2 + user);
         for (int i = 0; i < 50; ++i) {
             (void)open(gone, true);
