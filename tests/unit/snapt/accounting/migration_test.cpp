@@ -398,7 +398,8 @@ TEST_F(MigrationTest, ADatabaseOfTheTwelfthVersionGoesOn) {
     auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
     EXPECT_EQ(SnaptPrices::load(database)->multiplier("zrh-1", 1), 1) << "as it was charged";
     EXPECT_EQ(balance_of(database, 4).value().balance_ud, 52'862'320);
-    for (const LedgerCheck& check : verify_ledger(database).value()) {
+    const auto checks = verify_ledger(database);
+    for (const LedgerCheck& check : checks.value()) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
 }
