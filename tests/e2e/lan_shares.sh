@@ -118,7 +118,7 @@ start_cnapt
 refusals() { snapt_json 1 status | json "(d['drops']['flow_limit'], d['drops']['connection_limit'])"; }
 before=$(refusals)
 for host in $inet4 $inet6; do
-    exec_in_ns lan1 bash -c 'ulimit -n 5000; exec "$@"' bash "$python" -c 'import socket, sys
+    in_ns lan1 bash -c 'ulimit -n 5000; exec "$@"' bash "$python" -c 'import socket, sys
 family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
 flows, answered = [], 0
 for i in range(4096):
