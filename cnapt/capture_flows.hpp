@@ -59,7 +59,7 @@ class CaptureFlows {
     const CaptureRest& rest() const { return rest_; }
     uint64_t packets() const { return packets_; }
     const classifier::Ruleset& ruleset() const { return *ruleset_; }
-    // Of the packet that was added last: whether its flow's node sent it.
+    // Whether the node sent the packet that was added last.
     bool is_up() const { return is_up_; }
 
   private:

@@ -1,5 +1,5 @@
-// What the commands on captures have in common: the file, the policy, and what they say when one of
-// them cannot be read.
+// CaptureInput: file and policy of the commands on captures, and their messages when one of them
+// cannot be read.
 #pragma once
 
 #include "cnapt/capture_flows.hpp"

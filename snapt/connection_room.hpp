@@ -42,7 +42,7 @@ class ConnectionRoom {
     const std::optional<ConnectionTable>& table() const { return table_; }
     // Connections of all nodes at most, with what else the table has now. Nothing: not known.
     std::optional<size_t> most() const { return table_ ? std::optional(most_) : std::nullopt; }
-    // Of a user, in a table that nobody else uses; 0: not known.
+    // Most connections of a user, in a table that nobody else uses; 0: not known.
     size_t of_user() const { return all() / kUserPartDivisor; }
     size_t gone() const {
         return table_ ? std::min(kMostGone, of_user() / kGonePartDivisor) : kMostGone;
@@ -58,7 +58,7 @@ class ConnectionRoom {
     }
 
   private:
-    // Of all nodes.
+    // Part of the table that all nodes may have.
     size_t all() const { return table_ ? table_->places - table_->places / kHostPartDivisor : 0; }
 
     std::optional<ConnectionTable> table_;

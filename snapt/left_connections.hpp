@@ -39,7 +39,7 @@ class LeftConnections {
     };
 
   public:
-    // Of a user. Must live until it is empty.
+    // The connections of one user. Must live until it is empty.
     class Share {
       public:
         size_t count() const { return count_; }

@@ -197,7 +197,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void set_connection_table(const ConnectionTable& table);
     // From then on the session gets no new flows (drains_from of NodeSession); kNever: it does.
     void drain(uint16_t wire_id, base::TimePoint from);
-    // Of all users: answered and not closed. Linear in users.
+    // Flows of all users that are answered and not closed. Linear in users.
     size_t running_flows() const;
     // At once, like look_at_meters().
     void set_user_rate(uint64_t bits_per_s);

@@ -46,7 +46,8 @@ TrackedShare* Relay::most_left_of_all() {
     return most;
 }
 
-// What has no flow gives way to a flow: of its own user, or of the one that has most.
+// A connection without a flow gives way to a flow: one of the same user, or of the user that has
+// most.
 void Relay::make_left_room(TrackedShare& share) {
     if (connections() < room_.most().value_or(SIZE_MAX) || forget_oldest(share)) {
         return;
@@ -94,8 +95,9 @@ bool Relay::forget_oldest(TrackedShare& share) {
     return oldest.has_value();
 }
 
-// What has had its time, and what is too much: after a limit was lowered, or where the kernel's
-// table is nearly full. Of each user no more than the kernel can forget soon.
+// Forgets connections whose time is over, and those that are too many: after a limit was lowered,
+// or where the kernel's table is nearly full. At most as many of a user as the kernel can forget
+// soon.
 void Relay::look_at_left(TimePoint now) {
     for (auto& entry : tracked_) {
         TrackedShare& share = entry.second;

@@ -103,7 +103,7 @@ struct Flow {
     bool may_compress = true;   // policy
     bool is_opened = false;     // announced to the other end
     bool was_answered = false;  // a packet came down
-    // Of the packet that began it. Down: NAT knew it, whether or not the node still does.
+    // Direction of the first packet. Down: NAT knew it, whether or not the node still does.
     Direction begun = Direction::Up;
     bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
     bool gives_way = false;     // in the lists of its shares: never answered, or closed

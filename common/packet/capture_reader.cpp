@@ -54,7 +54,7 @@ bool is_vlan(uint16_t ether_type) {
     return ether_type == 0x8100 || ether_type == 0x88A8 || ether_type == 0x9100;
 }
 
-// What is behind an EtherType at `at`; empty: no IP.
+// The packet behind an EtherType at `at`; empty: no IP.
 ByteView behind_ether_type(ByteView frame, size_t at) {
     while (frame.size() >= at + 2) {
         const auto type = load_big_endian<uint16_t>(&frame[at]);

@@ -38,7 +38,7 @@ class CaptureReader {
 
     uint64_t frames() const { return frames_; }  // so far, of all protocols
     uint64_t not_ip() const { return not_ip_; }  // of them
-    // Of the latest frame with a link type that is not known here; it counts as not IP.
+    // Link type of the latest frame whose type is not known here; such a frame counts as not IP.
     std::optional<uint16_t> unknown_link() const { return unknown_link_; }
 
   private:

@@ -303,7 +303,7 @@ std::string io_text(const JsonValue& io, size_t columns) {
 
 namespace {
 
-// What usage costs at a SNAPT, where there are charges, or will be others than the plan's.
+// The price at a SNAPT, where usage is charged or the price is not the plan's own.
 std::string price_text(const JsonValue& told, bool is_priced, size_t columns) {
     const auto price = told["price"].number();
     if (!price || (!is_priced && *price == 1)) {

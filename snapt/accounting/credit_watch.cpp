@@ -136,7 +136,7 @@ bool CreditWatch::drop_gone() {
     return has_dropped;
 }
 
-// What the records of the account cost that no charge has.
+// Adds up the cost of the account's records that are not booked.
 Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     watched.seen_charge = CTN_TRY(last_charge(database_));
     watched.unbooked_ud = 0;

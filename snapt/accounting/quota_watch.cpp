@@ -72,7 +72,7 @@ Result<void> QuotaWatch::look_at(Watched& watched, const AccountTerms& terms) {
             watched.was_sealed = false;
         }
         if (watched.must_add_up) {
-            // What a meter has counted since the period began is known from its first count on.
+            // A meter that began in this period has counted all of it.
             const bool is_whole = watched.begun_at_us != 0 && watched.begun_at_us >= terms.from_us;
             if (!watched.was_sealed && !is_whole) {
                 watched.begun_at_us = 0;

@@ -75,8 +75,7 @@ struct UsageReport {
     std::optional<int64_t> to_us;
     std::string zone;
     std::vector<UsageRow> rows;  // ordered by the keys
-    // What usage costs here now, in permille of the plan's price; unknown to who only reads
-    // records.
+    // The price here now, in permille of the plan's. Nothing where only records are read.
     std::optional<uint32_t> price_permille{};
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is said of a capture is what the node does: tcpdump writes what programs send into the tunnel, and `cnapt classify` gives
-# each flow the class and application that `cnapt flows` shows of it. Captures that are none are refused.
+# `cnapt classify` says of a capture what the node does: tcpdump writes what programs send into the tunnel, and it
+# gives each flow the class and application that `cnapt flows` shows of it. Captures that are none are refused.
 . "$(dirname "$0")/lib.sh"
 require curl dig ping tcpdump
 build_topology

@@ -115,8 +115,8 @@ unplug6() {
     ip -n "$(ns node)" -6 route del default dev "$1"
     ip -n "$(ns node)" -6 addr flush dev "$1" scope global
 }
-# What programs send with a card's address by the other one. A reset of the kernel's for a connection that is closed belongs to no
-# socket, and goes as the routes of the moment say.
+# The counter has packets of programs with a card's address that leave by the other card. A reset of the kernel's
+# for a connection that is closed belongs to no socket, and goes as the routes of the moment say.
 in_ns node nft 'add table inet cards; add counter inet cards wrong; add chain inet cards out { type filter hook output priority 0; };
     add rule inet cards out ip6 saddr 2001:db8:11::2 oifname "wifi" meta l4proto { tcp, udp } meta skuid < 4294967295 counter name wrong;
     add rule inet cards out ip6 saddr 2001:db8:11::3 oifname "up1" meta l4proto { tcp, udp } meta skuid < 4294967295 counter name wrong'

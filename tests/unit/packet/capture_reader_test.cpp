@@ -103,7 +103,7 @@ Bytes enhanced(uint32_t of, uint64_t time, const Bytes& packet, bool le, uint32_
         le);
 }
 
-// What was read of `file`: "TIME:LENGTH[/CAPTURED]" each, and the error.
+// Packets that were read of `file`: "TIME:LENGTH[/CAPTURED]" each, and the error.
 struct ReadBack {
     std::vector<std::string> packets;
     std::optional<base::Error> error;
@@ -219,7 +219,7 @@ TEST(CaptureReader, WhatIsNoIpIsCounted) {
     EXPECT_EQ(back.not_ip, 1U) << "no whole header";
 }
 
-// Of segmentation offload: nothing in the header says how long the packet is.
+// A packet of segmentation offload: nothing in the header says how long the packet is.
 TEST(CaptureReader, ALengthOfZeroIsThatOfTheFrame) {
     Bytes packet = ipv4(60);
     base::store_big_endian<uint16_t>(&packet[2], 0);

@@ -1,4 +1,4 @@
-// What the kernel has to track for a relay without devices: connections that outlive their flows.
+// Connections that outlive their flows, which the kernel has to track; a relay without devices.
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
 #include "snapt/nat_limit.hpp"
@@ -130,7 +130,7 @@ TEST_F(RelayConnectionsTest, OneUserHasAQuarterOfASmallTable) {
     }
 }
 
-// What the host has itself is not free for nodes.
+// The host's own connections are not free for nodes.
 TEST_F(RelayConnectionsTest, AllUsersLeaveRoomForTheHost) {
     relay.set_limits(1000, 8, 4096);
     constexpr size_t kPlaces = 800;

@@ -68,7 +68,7 @@ TEST(SnaptConfig, TakesEveryAccountingKey) {
                                 1250}));
 }
 
-// What the ledger is started with.
+// Options with which the ledger is started.
 std::string used_of(const AccountingConfig& accounting) {
     SnaptConfig config = default_snapt_config();
     config.accounting = accounting;

@@ -151,7 +151,7 @@ TEST_F(AccountantTest, ASessionBeginsWithItsQuotaAndCredit) {
         "(3,'carol',6000,'day',1,'stop');"
         "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),('bob',0,0,2),"
         "('carol',0,0,3);"));
-    // What an earlier run has recorded.
+    // Records of an earlier run.
     auto store = RecordStore::open(database).value();
     for (const int64_t account_id : {1, 3}) {
         auto transaction = Transaction::begin(database).value();

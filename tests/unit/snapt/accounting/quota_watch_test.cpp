@@ -174,7 +174,7 @@ TEST_F(QuotaWatchTest, SumsHaveWhatTheRecordsHaveInAnyZone) {
     }
 }
 
-// What a meter counts between its first terms and the first seal is in no record yet.
+// Bytes counted between a meter's first terms and the first seal are in no record yet.
 TEST_F(QuotaWatchTest, ALookAfterTheFirstTermsForgetsNothing) {
     record(kDecemberUs + kHourUs, 700);
     set_quota(1000, "stop");
