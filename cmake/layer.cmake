@@ -3,6 +3,9 @@
 # tests/check_layers.py refuses the include.
 add_library(continuo_options INTERFACE)
 target_include_directories(continuo_options INTERFACE ${CMAKE_SOURCE_DIR})
+if(NOT CONTINUO_COUNT)
+  target_compile_definitions(continuo_options INTERFACE CONTINUO_UNCOUNTED)
+endif()
 target_compile_options(continuo_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2
   -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough)

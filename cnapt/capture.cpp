@@ -27,6 +27,15 @@ bool is_syn(const packet::PacketSummary& summary) {
            packet::tcp_flag::kSyn;
 }
 
+// Its SNAPT is lost and nothing has come back of it, while another one would take it or none of
+// those that answer can.
+bool is_stranded(const Node& node, const Flow& flow) {
+    const SnaptLink* link = flow::details_as<const NodeFlow>(flow)->link;
+    const base::IpVersion version = flow.tuple.local.version;
+    return flow.state == flow::FlowState::Opening && !flow.was_answered && link != nullptr &&
+           !link->is_up && (node.carries(version) || node.refuses(version));
+}
+
 }  // namespace
 
 void Node::on_tun_readable() {
@@ -97,9 +106,11 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         answer_refused(packet->bytes());
         return;
     }
+    // A SYN says that the connection has not begun anywhere else.
+    const bool begins_elsewhere = flow != nullptr && is_syn(summary) && is_stranded(*this, *flow);
     if (flow != nullptr && !summary.is_icmp_error &&
-        flows_.on_packet(*flow, flow::Direction::Up, summary, now) ==
-            flow::PacketVerdict::NewConnection) {
+        (begins_elsewhere || flows_.on_packet(*flow, flow::Direction::Up, summary, now) ==
+                                 flow::PacketVerdict::NewConnection)) {
         end_flow(*flow, now);
         flows_.erase(*flow);
         flow = nullptr;
@@ -256,13 +267,13 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
         return;
     }
     Flow& flow = *node_flow.flow;
+    if (node_flow.link == nullptr && flow.state != flow::FlowState::Refused) {
+        bind(node_flow, now);
+    }
     if (flow.state == flow::FlowState::Refused) {
         drops_.add(DropReason::PolicyDenied);
         answer_refused(packet->bytes());
         return;
-    }
-    if (node_flow.link == nullptr) {
-        bind(node_flow, now);
     }
     if (node_flow.link == nullptr || !node_flow.link->session) {
         drops_.add(DropReason::NoSession);

@@ -1,5 +1,7 @@
 #include "cnapt/capture_answers.hpp"
 
+#include "cnapt/capture_ruleset.hpp"
+
 namespace continuo::cnapt {
 
 namespace {
@@ -73,6 +75,8 @@ std::string answer_rules(const Words& words, const std::string& own) {
 
 }  // namespace
 
+// The tunnel's own datagrams, of marked sockets, come first: each would cost two look-ups in sets
+// and two of its socket. What such a socket sends leaves beside the tunnel anyway.
 std::string build_answers(const CaptureOptions& options,
                           const std::string& table,
                           const std::vector<base::IpAddress>& own) {
@@ -95,8 +99,10 @@ std::string build_answers(const CaptureOptions& options,
            " } return\n"
            "    meta l4proto != udp return\n"
            "    meta pkttype != host return\n"
-           "    ip6 daddr fe80::/10 return\n" +
-           asked + "    socket wildcard 1 counter name " + std::string(kAskedFullCounter) +
+           "    ip6 daddr fe80::/10 return\n"
+           "    socket mark " +
+           hexadecimal(options.fwmark) + " return\n" + asked +
+           "    socket wildcard 1 counter name " + std::string(kAskedFullCounter) +
            "\n"
            "  }\n"
            "  chain answers {\n"

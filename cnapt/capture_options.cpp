@@ -93,10 +93,8 @@ void add_plain(const PlainPlaces& places, std::vector<BypassMatch>& to) {
         }
     }
     to.insert(to.begin(), first.begin(), first.end());
-    for (const auto* list : {&places.denied, &places.carriers}) {
-        for (const base::IpPrefix& prefix : *list) {
-            to.push_back({prefix, {}, {}, {}});
-        }
+    for (const base::IpPrefix& prefix : places.denied) {
+        to.push_back({prefix, {}, {}, {}});
     }
 }
 

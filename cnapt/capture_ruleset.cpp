@@ -21,15 +21,6 @@ std::string family_word(const IpAddress& address) {
     return address.is_v4() ? "ip" : "ip6";
 }
 
-std::string hexadecimal(uint32_t value) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (unsigned shift = 32; shift > 0; shift -= 4) {
-        text.push_back(kDigits[(value >> (shift - 4)) & 0xFU]);
-    }
-    return "0x" + text;
-}
-
 std::string quoted_names(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) {
@@ -230,6 +221,15 @@ std::string begin_table(const std::string& table) {
 }
 
 }  // namespace
+
+std::string hexadecimal(uint32_t value) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (unsigned shift = 32; shift > 0; shift -= 4) {
+        text.push_back(kDigits[(value >> (shift - 4)) & 0xFU]);
+    }
+    return "0x" + text;
+}
 
 uint32_t gateway_mark(const CaptureOptions& options) {
     return options.fwmark + 1;

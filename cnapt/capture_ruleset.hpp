@@ -11,6 +11,8 @@ namespace continuo::cnapt {
 // The chain that lets new flows of the LAN sides into the tunnel; empty while they bypass it.
 inline constexpr std::string_view kLanBeginsChain = "lan_begins";
 
+// A mark as nftables reads it.
+std::string hexadecimal(uint32_t value);
 // Mark of LAN-side connections that began in the tunnel, and of packets that belong there.
 uint32_t gateway_mark(const CaptureOptions& options);
 // Mark of connections that stay outside the tunnel.

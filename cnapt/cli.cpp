@@ -2,6 +2,7 @@
 
 #include "cnapt/app.hpp"
 #include "cnapt/check_files.hpp"
+#include "cnapt/classify_command.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/doctor.hpp"
@@ -262,7 +263,8 @@ std::vector<report::CommandSpec> commands() {
             daemon::usage_spec(),
             {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
-            daemon::check_spec({config_option(), policy_option()})};
+            daemon::check_spec({config_option(), policy_option()}),
+            classify_spec()};
 }
 
 // For a service manager: standard input is the connection to the daemon.
@@ -322,6 +324,10 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (command.name == "check") {
             return check_command(command);
+        }
+        if (command.name == "classify") {
+            return classify_command(command, daemon::is_stdout_terminal(),
+                                    daemon::table_columns(command));
         }
         if (command.name == "resolver") {
             return resolver_command(command);
@@ -406,8 +412,10 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                  {"INNER IPV6", Align::Left, 9},
                  {"FLOWS", Align::Right},
                  {"HANDOVERS", Align::Right, 5},
+                 {"PRICE", Align::Right, 2},
                  {"QUEUED", Align::Right, 7}});
     for (const JsonValue& snapt : snapts.items()) {
+        const bool forwards = snapt["forwards"].boolean().value_or(true);
         const bool is_up = snapt.text("state") == "up";
         const bool is_open = snapt["control_open"].boolean().value_or(false);
         const bool is_learned = snapt["learned"].boolean().value_or(false);
@@ -421,6 +429,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                        report::fraction_cell(snapt["loss"]), report::cell(snapt["protection"]),
                        report::cell(snapt["inner_ipv4"]), report::cell(snapt["inner_ipv6"]),
                        report::count_cell(snapt["flows"]), report::count_cell(snapt["handovers"]),
+                       forwards ? report::price_cell(snapt["price"]) : "-",
                        report::bytes_cell(snapt["queued_bytes"])},
                       is_up ? report::Colour::None : report::Colour::Yellow);
     }

@@ -63,6 +63,8 @@ std::string remedy_for(const control::Reject& reject) {
         return "snapt user enable NAME, at the server";
     case control::RejectReason::NoLease:
         return "a larger [inner] prefix there, and room on its disk";
+    case control::RejectReason::Draining:
+        return "another SNAPT meanwhile; `snapt drain --undo` there";
     case control::RejectReason::BadHello:
         return "`node` in the configuration: letters, digits and . _ @ -";
     default:

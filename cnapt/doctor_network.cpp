@@ -286,7 +286,7 @@ const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& upl
     return found;
 }
 
-// What the daemon keeps of routes, if one runs.
+// Routes that the daemon keeps, if one runs.
 void check_kept_routes(NodeDoctor& doctor, const std::string& check) {
     const report::JsonValue& routes = doctor.status.json["routes"];
     if (routes["sources_left_out"].unsigned_integer().value_or(0) > 0) {

@@ -49,7 +49,7 @@ class LearnedSnapts {
               const control::Directory& directory,
               bool is_teller_private = false);
 
-    // By name.
+    // The key is the name.
     const std::map<std::string, LearnedSnapt>& all() const { return all_; }
     // A SNAPT that is not listed any more; another may take its place.
     void forget(const std::string& name) { all_.erase(name); }

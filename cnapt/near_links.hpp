@@ -30,7 +30,7 @@ bool has_foreign_gateway(const io::RouteEntry& route);
 // A tunnel, by its kind, whose packets this host sends on by another interface: a VPN, an overlay.
 bool is_carried_over_ip(const io::LinkEntry& link);
 
-// By DHCP, a router advertisement or a redirect.
+// DHCP, a router advertisement or a redirect has set it.
 bool is_set_by_network(const io::RouteEntry& route);
 
 // `address` is in the prefix of `own`.

@@ -100,7 +100,7 @@ struct SnaptLink {
     };
     std::array<Bar, wire::kMaxPaths> bars{};
     base::TimePoint bar_ends_at = base::kNever;  // the next end of a bar
-    // By mode and name.
+    // The key is mode and name.
     std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
     base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
     uint64_t committed_bits_per_s = 0;                       // needs of the flows bound to it

@@ -135,7 +135,7 @@ const Uplink* PortalControl::captive_uplink(const std::string& interface) {
     return nullptr;
 }
 
-// By the default route of that uplink.
+// The way leads by the default route of that uplink.
 std::optional<PortalBypass> PortalControl::bypass_of(const Uplink& uplink, uint32_t user) const {
     for (const io::RouteEntry& route : node_.network().routes) {
         if (route.destination.length == 0 && route.interface_index == uplink.interface_index &&

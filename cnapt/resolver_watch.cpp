@@ -4,6 +4,7 @@
 #include "common/base/log.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace continuo::cnapt {
@@ -149,6 +150,8 @@ void ResolverWatch::on_answers(const Step& step) {
     const bool is_proof =
         settings_.received() != step.received && usable_changes_ == step.usable_changes;
     const auto before = bypassed();
+    const bool is_first = !has_answers_;
+    undecided_.clear();
     bool is_any_silent = false;
     for (size_t i = 0; i < step.ways.size(); ++i) {
         const IpAddress& server = step.probe.servers[i];
@@ -156,6 +159,9 @@ void ResolverWatch::on_answers(const Step& step) {
                               (step.ways[i] == ResolverWay::Beside && is_proof);
         is_any_silent = is_any_silent || step.ways[i] != ResolverWay::Tunnel;
         const auto known = ways_.find(server);
+        if (!is_known && is_first) {
+            undecided_.push_back(server);
+        }
         if (!is_known && step.forgets) {
             ways_.erase(server);
         } else if (is_known && (known == ways_.end() || known->second != step.ways[i])) {
@@ -170,8 +176,8 @@ void ResolverWatch::on_answers(const Step& step) {
         ask_again_at_ = base::kNever;
         rest_ = kFirstAskAgain;
     }
-    const bool is_first = !has_answers_;
     has_answers_ = true;
+    is_to_ask_ = is_to_ask_ || !undecided_.empty();
     if (is_first || before != bypassed()) {
         on_change_();
     }
@@ -211,7 +217,13 @@ std::vector<IpAddress> ResolverWatch::not_in_tunnel() const {
 }
 
 std::vector<IpAddress> ResolverWatch::bypassed() const {
-    return settings_.is_kill_switch ? std::vector<IpAddress>() : not_in_tunnel();
+    if (settings_.is_kill_switch) {
+        return {};
+    }
+    std::vector<IpAddress> list = not_in_tunnel();
+    std::copy_if(undecided_.begin(), undecided_.end(), std::back_inserter(list),
+                 [&](const IpAddress& server) { return !ways_.contains(server); });
+    return list;
 }
 
 std::string_view ResolverWatch::state() const {

@@ -52,7 +52,8 @@ class ResolverWatch {
 
     // Capture may begin: the servers have been asked, or need not be.
     bool is_settled() const;
-    // Servers whose port 53 stays outside the tunnel; none with the kill switch.
+    // Servers whose port 53 stays outside the tunnel, also those that the first, short look has not
+    // decided and the next one will; none with the kill switch.
     std::vector<base::IpAddress> bypassed() const;
     // The host's own, as far as they are known.
     const std::vector<base::IpAddress>& servers() const { return servers_; }
@@ -78,6 +79,7 @@ class ResolverWatch {
     std::vector<base::IpPrefix> denied_;
     std::vector<base::IpAddress> servers_;
     std::map<base::IpAddress, ResolverWay> ways_;  // of servers_, as far as they were asked
+    std::vector<base::IpAddress> undecided_;       // after the first look, until the second
     bool is_usable_ = false;
     bool is_busy_ = false;
     unsigned usable_changes_ = 0;

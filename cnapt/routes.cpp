@@ -150,6 +150,18 @@ void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<Ru
         rule.fwmark = match.fwmark;
         rules.push_back(std::move(rule));
     }
+    if (options.kill_switch) {
+        return;
+    }
+    // The own route of a carrier alone leads beside the tunnel. When its network goes, the kernel
+    // removes that route without a word, and the next best one may lead into the tunnel itself.
+    for (const IpPrefix& carrier : options.carriers) {
+        if (carrier.address.version == version) {
+            rules.push_back(rule_at(options, version, RulePlace::Bypass));
+            rules.back().suppress_prefix_length = carrier.length - 1U;
+            rules.back().to = carrier;
+        }
+    }
 }
 
 void add_groups(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {

@@ -82,7 +82,8 @@ class SnaptSet {
     // The SNAPT has only IPv4 addresses, and an uplink has none.
     bool wants_nat64(const Member& member) const;
     void follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix);
-    // What routers tell comes before what name servers know, unless it has led nowhere.
+    // A prefix that routers tell comes before one that name servers know, unless it has led
+    // nowhere.
     void choose_nat64_of(Member& member);
     void on_nat64_asked(Member& member, const std::optional<base::IpPrefix>& found);
     // Data goes by the prefix in use.

@@ -122,7 +122,7 @@ void SnaptSet::follow_routers() {
     }
 }
 
-// That data of another SNAPT goes by the prefix speaks for it. The look-up that follows a failure
+// Data of another SNAPT that goes by the prefix speaks for it. The look-up that follows a failure
 // finds what name servers say.
 void SnaptSet::on_unreached(const base::Endpoint& remote) {
     const auto leads_there = [&](const Member& member) {

@@ -76,6 +76,9 @@ void UsageSum::add(const std::string& snapt, std::string_view json) {
         from_ = (*answer)["from"].integer();
         to_ = (*answer)["to"].integer();
         zone_ = answer->text("zone", zone_);
+        if (const auto multiplier = (*answer)["price"].number()) {
+            multipliers_[snapt] = *multiplier;
+        }
         for (const JsonValue& row : (*answer)["rows"].items()) {
             add_row(row);
         }
@@ -149,6 +152,9 @@ std::string UsageSum::json() const {
     json.key("snapts").begin_array();
     for (const auto& [snapt, missing] : snapts_) {
         json.begin_object().field("snapt", snapt).field("error", missing);
+        const auto multiplier = multipliers_.find(snapt);
+        json.key("price");
+        multiplier == multipliers_.end() ? json.null() : json.number(multiplier->second, 3);
         const auto allowance = allowances_.find(snapt);
         json.key("allowance");
         allowance == allowances_.end() ? json.null() : json.raw(allowance->second);

@@ -30,7 +30,8 @@ class UsageSum {
     // No answer is outstanding.
     bool is_complete() const;
 
-    // As the answer of one SNAPT, and "snapts":[{"snapt","error"|null,"allowance"|null}].
+    // As the answer of one SNAPT but for its price, and
+    // "snapts":[{"snapt","error"|null,"price"|null,"allowance"|null}].
     // {"error":…} when none has answered.
     std::string json() const;
 
@@ -50,6 +51,7 @@ class UsageSum {
     std::map<std::vector<std::string>, Row> rows_;              // in the order of the keys
     std::map<std::string, std::optional<std::string>> snapts_;  // what is missing, if anything
     std::map<std::string, std::string> allowances_;
+    std::map<std::string, double> multipliers_;  // each SNAPT's `price`
     std::optional<int64_t> from_;
     std::optional<int64_t> to_;
     std::string zone_ = "UTC";

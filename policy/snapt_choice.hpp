@@ -22,7 +22,7 @@ struct SnaptView {
     std::optional<uint64_t> throughput_bits_per_s;  // capacity; not measured yet
     uint64_t committed_bits_per_s = 0;  // sum of the needs of the node's flows bound to it
     double load = 0;                    // 0 to 1, from the directory
-    double price = 0;                   // from the directory, where no SNAPT sets one yet
+    double price = 0;                   // from the directory
     bool is_alive = false;              // has a session that works
 };
 

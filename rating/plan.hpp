@@ -59,8 +59,10 @@ struct ParsedPlan {
     std::shared_ptr<const Plan> plan;  // null when there is an error
     std::vector<config::Diagnostic> diagnostics;
 };
+// In a new plan also keys without effect are errors; a stored one goes on as it was added.
+enum class PlanUse : uint8_t { Stored, New };
 // Names all errors.
-ParsedPlan parse_plan(std::string_view text, const std::string& filename);
+ParsedPlan parse_plan(std::string_view text, const std::string& filename, PlanUse use);
 
 // A letter, then letters, digits and . _ -, so that no name is a number.
 bool is_plan_name(std::string_view text);

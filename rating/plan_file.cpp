@@ -191,19 +191,34 @@ void read_classes(Section& plan_section, Plan& plan) {
     classes.finish();
 }
 
-void read_discount(Section& plan_section, Discount& discount) {
+// A reward goes to the user whose node carried the traffic, and nobody tells a SNAPT of such a
+// node.
+void refuse_reward(Section& section, double sharer_share) {
+    if (sharer_share != 0) {
+        section.error("sharer_share",
+                      "\"sharer_share\" is " + text_of(sharer_share) +
+                          ", but no reward can be booked: no SNAPT knows whose node carried "
+                          "another user's traffic",
+                      "0");
+    }
+}
+
+void read_discount(Section& plan_section, PlanUse use, Discount& discount) {
     Section section = plan_section.child("discount");
     discount.basis = section.choice<DiscountBasis>("basis", DiscountBasis::Saved, kBases);
     discount.rho_denarii_per_mb = section.number("rho_denarii_per_mb", 0, 0, kMaxPrice);
     discount.cap = section.number("cap", 0, 0, 1);
     discount.sharer_share = section.number("sharer_share", 0, 0, 1);
+    if (use == PlanUse::New) {
+        refuse_reward(section, discount.sharer_share);
+    }
     if (section.is_present() && !section.has("cap")) {
         section.missing("cap", "the largest share of a charge, 0 to 1");
     }
     section.finish();
 }
 
-Plan read_plan(Section& root) {
+Plan read_plan(Section& root, PlanUse use) {
     Plan plan;
     (void)root.integer<int>("version", 1, 1, 1);
     Section section = root.child("plan");
@@ -225,7 +240,7 @@ Plan read_plan(Section& root) {
                           ", above \"p_max_denarii_per_vu\"",
                       "at most " + text_of(plan.p_max));
     }
-    read_discount(section, plan.discount);
+    read_discount(section, use, plan.discount);
     read_classes(section, plan);
     section.finish();
     root.finish();
@@ -248,12 +263,12 @@ bool is_plan_name(std::string_view text) {
            std::all_of(text.begin(), text.end(), may_follow);
 }
 
-ParsedPlan parse_plan(std::string_view text, const std::string& filename) {
+ParsedPlan parse_plan(std::string_view text, const std::string& filename, PlanUse use) {
     ParsedPlan parsed;
     config::DiagnosticSink sink(filename);
     if (const auto tree = config::parse_toml(text, sink)) {
         Section root(*tree, "", sink);
-        Plan plan = read_plan(root);
+        Plan plan = read_plan(root, use);
         if (!sink.has_errors()) {
             parsed.plan = std::make_shared<const Plan>(std::move(plan));
         }

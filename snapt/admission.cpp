@@ -46,10 +46,10 @@ std::vector<uint16_t> udp_ports(const SnaptConfig& config) {
     return ports;
 }
 
-// Flows of one user at a time; 0: no limit.
-uint32_t flows_of_a_user(const SnaptLimits& limits) {
-    const bool is_all_less = limits.flows != 0 && limits.flows < limits.user_flows;
-    return is_all_less ? limits.flows : limits.user_flows;
+// Flows of one user at a time; 0: no limit. `user_flows`: Relay::user_flows().
+uint32_t flows_of_a_user(const SnaptLimits& limits, size_t user_flows) {
+    const bool is_all_less = limits.flows != 0 && limits.flows < user_flows;
+    return is_all_less ? limits.flows : static_cast<uint32_t>(user_flows);
 }
 
 }  // namespace
@@ -74,6 +74,7 @@ void Admission::on_tick() {
     write_seen();
     renew_load();
     tell_directories();
+    finish_drain();
     tell_allowances();
 }
 
@@ -137,6 +138,10 @@ void Admission::on_hello(LinkId id,
         return;
     }
     grant.continuation.reset();
+    if (drain_) {
+        refuse(id, RejectReason::Draining, kDrainingText);
+        return;
+    }
     // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
     if (limit != 0 && nodes_beside(grant) >= limit) {
@@ -240,10 +245,13 @@ void Admission::open_accounting(LinkId id) {
     identity.account_id = grant.account_id;
     identity.cnapt_id = grant.node;
     identity.opened_at_us = utc_us();
+    grant.meter = std::make_shared<UserMeter>(Account{grant.account_id, grant.user});
     const auto number = parts_.accountant.open_session(
-        identity, [this, id, &loop = parts_.loop](base::Result<uint32_t> committed) {
+        identity,
+        [this, id, &loop = parts_.loop](base::Result<uint32_t> committed) {
             loop.post([this, id, committed] { on_accounting_open(id, committed); });
-        });
+        },
+        grant.meter);
     if (!number) {
         refuse(id, RejectReason::Internal, "the ledger is busy");
         return;
@@ -278,6 +286,7 @@ void Admission::let_in(LinkId id) {
     link.is_waiting = false;
     is_replacing_ = true;
     const auto reserved = relay_->reserve(link.grant);
+    link.grant.meter.reset();
     is_replacing_ = false;
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
@@ -303,7 +312,7 @@ void Admission::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.limits = control::kOwnLimits;
-    accept.user_flows = flows_of_a_user(config.limits);
+    accept.user_flows = flows_of_a_user(config.limits, relay_->user_flows());
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);
@@ -315,7 +324,6 @@ void Admission::let_in(LinkId id) {
         denied_private(config.relay.allow, config.relay.deny,
                        {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
     const NodeSession& node = *relay_->find(reserved->wire_id);
-    parts_.accountant.watch(node.share->meter);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                       SessionDesk::Session{id,
@@ -436,8 +444,8 @@ bool Admission::on_flows_gone(std::vector<packet::FiveTuple> flows) {
     return parts_.worker.submit(forget, [this, error] {
         if (*error && !std::exchange(is_forgetting_told_, true)) {
             base::log(base::LogLevel::Warning,
-                      "connection tracking does not forget what was never answered (%s): one user "
-                      "can fill it",
+                      "connection tracking does not forget what has ended (%s): one user can fill "
+                      "it",
                       daemon::describe(**error).c_str());
         }
         relay_->on_flows_forgotten();

@@ -38,6 +38,21 @@ struct AdmissionParts {
 // Text for a node that logs in while the disk is full.
 inline constexpr const char* kDiskFullText = "the disk of this SNAPT is full";
 
+// Text for a node that logs in while this SNAPT drains, or whose session ends then.
+inline constexpr const char* kDrainingText = "this SNAPT is being emptied, as before maintenance";
+
+// How long after it was told a node may still begin flows at a SNAPT that drains: its datagrams on
+// the way, and a message that TCP repeats once (RFC 6298, 2.1: 1 s). A choice.
+inline constexpr base::Duration kDrainNotice = base::seconds(2);
+
+// An operator empties this SNAPT.
+struct Drain {
+    int64_t since_utc_s = 0;
+    base::TimePoint ends_at = base::kNever;  // the sessions that are left; kNever: when their
+                                             // flows have ended
+    int64_t ends_utc_s = 0;                  // 0: never
+};
+
 // Keys are no newer than the handshake they come from (docs/PROTOCOL.md section 4.5).
 inline constexpr base::Duration kMaxHandshakeAge = base::seconds(86'400);
 
@@ -58,6 +73,13 @@ class Admission final : public ControlHandler, public RelayEvents {
     void renew_directory();
     // Whether packets of nodes pass. Nodes are told, and otherwise use another SNAPT for new flows.
     void set_forwarding(bool is_forwarding);
+    // Sessions are not begun any more, and flows kDrainNotice after the node was told: it takes
+    // another SNAPT for them. What runs goes on, until `most` is over if it is given; a later call
+    // gives another. False: it drained already.
+    bool begin_drain(std::optional<base::Duration> most);
+    // False: it did not drain.
+    bool end_drain();
+    const std::optional<Drain>& drain() const { return drain_; }
     // Call once a second. Also renews the directory when this SNAPT's load changes.
     void on_tick();
     // Ends links and sessions at once: of that user; of all whose user or key is not valid any
@@ -65,8 +87,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Returns the number of sessions that ended.
     size_t end_user(std::string_view user);
     size_t end_revoked();
-    // By the operator: of that user, or the one of that id, as hex_of() writes it. The nodes may
-    // log in again.
+    // The operator ends the sessions of that user, or the one of that id, as hex_of() writes it.
+    // The nodes may log in again.
     struct Ended {
         size_t sessions = 0;  // that the relay had: those that `sessions` shows
         size_t logins = 0;    // that had no session yet
@@ -124,6 +146,10 @@ class Admission final : public ControlHandler, public RelayEvents {
     void note_seen(const NodeSession& session);
     void write_seen();
     void tell_directories();
+    bool takes_others() const { return is_forwarding_ && !drain_; }
+    // admission_drain.cpp
+    void drain_silent_nodes();
+    void finish_drain();
     // admission_allowance.cpp
     void tell_allowances();
     void tell_allowance(LinkId id, Link& link);
@@ -172,6 +198,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     bool has_untold_ = false;  // some link has not been told
     uint16_t told_load_ = 0;
     bool is_forwarding_ = true;
+    std::optional<Drain> drain_;
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;

@@ -18,7 +18,7 @@ constexpr size_t kMaxToldAtOnce = 256;
 
 void Admission::renew_directory() {
     directory_ = make_directory(parts_.config, told_load_);
-    if (!is_forwarding_) {
+    if (!takes_others()) {
         set_no_forwarding(directory_);
     }
     for (auto& entry : links_) {
@@ -69,6 +69,9 @@ void Admission::tell_directories() {
 void Admission::tell_directory(LinkId id, Link& link) {
     link.knows_directory = true;
     server_->send_directory(id, directory_);
+    if (drain_) {
+        relay_->drain(link.wire_id, parts_.loop.now() + kDrainNotice);
+    }
 }
 
 }  // namespace continuo::snapt

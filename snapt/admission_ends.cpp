@@ -69,12 +69,14 @@ size_t Admission::end_revoked() {
 Admission::Ended Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
                                     SessionEnd session_end,
                                     const char* why) {
+    const auto reason = session_end == SessionEnd::Drained ? control::CloseReason::Draining
+                                                           : control::CloseReason::Disconnected;
     const size_t before = relay_->sessions().size();
     Ended ended;
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
             ended.logins += link.is_waiting && !link.grant.key_id.empty() ? size_t{1} : size_t{0};
-            end_link(id, link, control::CloseReason::Disconnected, session_end, why);
+            end_link(id, link, reason, session_end, why);
         }
     }
     const auto& sessions = relay_->sessions();

@@ -6,7 +6,7 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
-#include "common/io/clock_sync.hpp"
+#include "common/flow/live_slot.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -16,6 +16,7 @@
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
 #include "snapt/host_network.hpp"
+#include "snapt/ledger_options.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
 #include "snapt/request_desk.hpp"
@@ -44,8 +45,6 @@ constexpr base::Duration kPortsInterval = base::seconds(60);
 // after the first; this many at once, and one more per tick.
 constexpr base::Duration kLookDelay = base::milliseconds(2);
 constexpr unsigned kMaxQuickLooks = 8;
-// Users that may use all their slots before others' flows must share.
-constexpr uint32_t kUsersOfAllSlots = 8;
 
 size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
@@ -164,20 +163,8 @@ base::Result<void> App::start_stores(std::string& failure) {
     failure = "cannot use state folder " + options_.state;
     CTN_TRY(io::make_directories(options_.state, 0700));
     failure = "cannot open the ledger in " + options_.state;
-    LedgerOptions ledger;
-    ledger.state_directory = options_.state;
-    ledger.snapt_id = config_.name;
-    ledger.interval_s = config_.accounting.interval_s;
-    ledger.checkpoint_s = config_.accounting.checkpoint_s;
-    ledger.live_slots = config_.accounting.live_slots;
-    ledger.destinations = config_.accounting.destinations;
-    ledger.user_records = config_.accounting.user_records;
-    ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
-    ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
-    ledger.min_free_bytes = config_.accounting.min_free_bytes;
-    ledger.reserve_bytes = kReserveBytes;
-    ledger.is_clock_synchronised = io::is_clock_synchronised;
-    auto accountant = Accountant::start(ledger, utc_us(), config_.accounting.retention_days);
+    auto accountant = Accountant::start(ledger_options(config_, options_.state), utc_us(),
+                                        config_.accounting.retention_days);
     if (!accountant && accountant.error().code == base::Errc::Malformed) {
         log(LogLevel::Error, "restore a copy of ledger.db, or start without users and bookings: "
                              "snapt run --new-ledger");
@@ -208,8 +195,12 @@ base::Result<void> App::start(std::string& failure) {
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
+    if (const auto table = connection_table()) {
+        relay_->set_connection_table(*table);
+    }
     report::Findings findings;  // nodes would log in, and their packets go nowhere
     check_relay(config_, findings);
     daemon::log_failures(findings);
@@ -301,7 +292,9 @@ void App::on_tick() {
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
     relay_->look_at_rates(now);
     relay_->look_at_meters();
-    accountant_->tick(utc_us());
+    if (flow::kCounts) {
+        accountant_->tick(utc_us());
+    }
     admission_->on_tick();
     events_.on_tick(now);
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
@@ -326,15 +319,24 @@ void App::watch_network(bool is_thorough) {
     if (is_looking_) {
         return;
     }
-    auto found = std::make_shared<std::string>();
-    is_looking_ =
-        worker_.submit([this, found, is_thorough] { *found = network_.watch(is_thorough); },
-                       [this, found, is_thorough] {
-                           is_looking_ = false;
-                           if (is_thorough && trouble_.note(*found)) {
-                               tell_trouble();
-                           }
-                       });
+    struct Found {
+        std::string trouble;
+        std::optional<ConnectionTable> table;
+    };
+    auto found = std::make_shared<Found>();
+    is_looking_ = worker_.submit(
+        [this, found, is_thorough] {
+            *found = {network_.watch(is_thorough), connection_table()};
+        },
+        [this, found, is_thorough] {
+            is_looking_ = false;
+            if (found->table) {
+                relay_->set_connection_table(*found->table);
+            }
+            if (is_thorough && trouble_.note(found->trouble)) {
+                tell_trouble();
+            }
+        });
 }
 
 void App::tell_trouble() {
@@ -372,7 +374,8 @@ SnaptInfo App::info() {
     info.ledger = accountant_->status();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
-    info.state = is_degraded ? "degraded" : "up";
+    info.drain = admission_->drain();
+    info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
@@ -442,6 +445,9 @@ bool begin_anew(const std::string& state_directory) {
 
 int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
     daemon::begin_process(options.verbose);
+    if (!flow::kCounts) {
+        log(LogLevel::Warning, "this build counts nothing: for measurements only");
+    }
     crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
                                                    daemon::DiagnosticsTo::Stderr);

@@ -212,6 +212,16 @@ std::string forwarding_text(const JsonValue& status) {
     return error.empty() ? "" : "packets of nodes do not pass: " + error + "\n";
 }
 
+std::string drain_text(const JsonValue& drain) {
+    if (!drain.is_object()) {
+        return "";
+    }
+    return "draining  since " + minute_cell(drain["since"]) + " UTC, no new sessions and flows, " +
+           report::count_cell(drain["flows"]) + " left" +
+           (drain["ends_at"].is_null() ? "" : ", which end at " + minute_cell(drain["ends_at"])) +
+           "\n";
+}
+
 // The state of the ledger, with what is wrong with it.
 std::string ledger_text(const JsonValue& ledger) {
     if (!ledger.is_object()) {
@@ -315,7 +325,8 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
                        "  up for " + report::format_uptime(uptime_s) + "\n";
     text += "sessions  " + report::count_cell(status["sessions"]) + "\n";
     text += "flows     " + report::count_cell(status["flows"]) + "\n";
-    text += forwarding_text(status) + ledger_text(status["ledger"]);
+    text +=
+        drain_text(status["draining"]) + forwarding_text(status) + ledger_text(status["ledger"]);
     text += "deny      " + report::list_cell(status["deny"]) + "\n\n";
     text = report::wrapped(text, columns, kIndent);
     text += report::traffic_text(status["traffic"], is_terminal, columns);

@@ -76,6 +76,30 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
     json.end_object();
 }
 
+// In the kernel's connection tracking; null where its size is not known, or nothing is limited.
+void write_connections(JsonWriter& json, const Relay& relay) {
+    const ConnectionRoom& room = relay.connection_room();
+    const size_t flows = relay.user_flows();
+    json.begin_object();
+    json.field("of_nodes", relay.connections());
+    json.field("without_flow", relay.left_connections().size());
+    json.field("limit", room.most());
+    json.field("user_limit", flows == 0 ? std::nullopt : std::optional(2 * flows + room.gone()));
+    json.field("in_table", room.table() ? std::optional(room.table()->used) : std::nullopt);
+    json.field("table", room.table() ? std::optional(room.table()->places) : std::nullopt);
+    json.end_object();
+}
+
+void write_drain(JsonWriter& json, const Relay& relay, const std::optional<Drain>& drain) {
+    if (!drain) {
+        json.null();
+        return;
+    }
+    json.begin_object().field("since", drain->since_utc_s);
+    json.field("ends_at", drain->ends_utc_s != 0 ? std::optional(drain->ends_utc_s) : std::nullopt);
+    json.field("flows", relay.running_flows()).end_object();
+}
+
 std::string status_json(Relay& relay, const SnaptInfo& info) {
     const report::ClassFigureTable classes = relay.sent();
     const base::Duration uptime = info.now - info.started_at;
@@ -87,12 +111,16 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("forwarding_error", info.forwarding_error.empty()
                                        ? std::optional<std::string>()
                                        : std::optional(info.forwarding_error));
+    json.key("draining");
+    write_drain(json, relay, info.drain);
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
     json.field("flows_gave_way", relay.flows().gave_way());
     json.field("flows_left_to_kernel", relay.gone_flows().left());
+    json.key("connections");
+    write_connections(json, relay);
     dataplane::write_kept_memory(json, relay.kept_memory());
     json.key("traffic");
     write_traffic(json, relay, info.now);

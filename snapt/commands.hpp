@@ -3,6 +3,7 @@
 #pragma once
 
 #include "snapt/accounting/accountant.hpp"
+#include "snapt/admission.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/relay.hpp"
 #include "snapt/self_service.hpp"
@@ -19,8 +20,9 @@ struct SnaptInfo {
     std::string version;
     std::string name;
     std::string state_directory;
-    std::string_view state = "up";  // up | degraded | down
-    std::string forwarding_error;   // why packets of nodes do not pass; empty: they do
+    std::string_view state = "up";  // up | draining | degraded | down
+    std::optional<Drain> drain;
+    std::string forwarding_error;  // why packets of nodes do not pass; empty: they do
     base::TimePoint started_at{};
     base::TimePoint now{};
     uint64_t slow_iterations = 0;        // of the data loop

@@ -47,14 +47,33 @@ struct ControlShared {
     }
 };
 
-// Datagrams of one link on their way to the data loop; dropped when that is behind, as in a
-// network.
+// Room in the queue to the data loop for what a read may release: a buffer, and a TLS record begun
+// before it.
+inline constexpr size_t kRoomToRead = size_t{48} << 10;
+static_assert(kRoomToRead ==
+              dataplane::DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes);
+// For one more datagram of any class.
+inline constexpr size_t kRoomForOne = dataplane::DatagramQueue::kReservedBytes + 1;
+
+// Datagrams of one link on their way to the data loop. TCP waits where that is behind: what is
+// dropped all the same makes a connection in the tunnel wait for its timer.
 class DatagramInput final : public control::DatagramSink {
   public:
+    // Any thread; false: nobody could be told.
+    using OnRoom = std::function<bool()>;
+
+    // `on_room` is called once there is room again after it was missing. Before anything comes.
+    void set_on_room(OnRoom on_room) {
+        queue_ = std::make_shared<dataplane::DatagramQueue>(std::move(on_room));
+    }
+    bool has_room(size_t bytes) { return queue_->has_room(bytes); }
     void on_datagram(base::ByteView datagram) override {
         wants_wake_ = queue_->push(datagram, 0).wants_wake || wants_wake_;
     }
-    void on_wake_failed() { queue_->on_wake_failed(); }
+    void on_wake_failed() {
+        queue_->on_wake_failed();
+        wants_wake_ = true;  // asked again
+    }
     bool take_wake() { return std::exchange(wants_wake_, false); }
     const std::shared_ptr<dataplane::DatagramQueue>& queue() const { return queue_; }
 

@@ -48,6 +48,8 @@ void ControlLinks::add_link(std::unique_ptr<ControlConnection> connection) {
     Link& link = *owned;
     link.connection = std::move(connection);
     link.under_way = std::make_shared<std::atomic<int>>(0);
+    link.connection->datagrams.set_on_room(
+        [this, id] { return thread_.loop().post([this, id] { on_room(id); }); });
     link.poller = std::make_unique<io::Poller>(
         thread_.loop(), link.connection->stream.fd(), [this, id] { on_readable(id); },
         [this, id] { on_writable(id); });
@@ -61,14 +63,38 @@ void ControlLinks::on_readable(LinkId id) {
         return;
     }
     ControlConnection& connection = *link->connection;
+    // Beside a plain connection, which brings the datagrams, TLS brings control: it does not wait.
+    const auto may_read = [&] { return link->plain || has_room(*link, kRoomToRead); };
+    if (!may_read()) {
+        update(*link);
+        return;
+    }
     const base::Result<bool> more = connection.stream.drain([&](base::ByteView bytes) {
         connection.control.on_bytes(bytes, thread_.loop().now());
-        return !connection.control.is_full();
+        return !connection.control.is_full() && may_read();
     });
     if (more && *more) {
         update(*link);
     } else {
         lose(*link);
+    }
+}
+
+bool ControlLinks::has_room(Link& link, size_t bytes) {
+    link.waits_for_room = !link.connection->datagrams.has_room(bytes);
+    return !link.waits_for_room;
+}
+
+void ControlLinks::on_room(LinkId id) {
+    Link* link = find(id);
+    if (link == nullptr) {
+        return;
+    }
+    link->waits_for_room = false;
+    if (link->plain) {
+        on_plain_readable(id);  // whole records may wait in it
+    } else {
+        update(*link);
     }
 }
 
@@ -88,7 +114,11 @@ void ControlLinks::on_timer() {
             continue;
         }
         link.connection->control.on_timeout(now);
-        update(link);
+        if (link.waits_for_room) {
+            on_room(*id);  // the data loop may not have been able to say so
+        } else {
+            update(link);
+        }
     }
     deadlines_.arm();
 }
@@ -109,10 +139,10 @@ void ControlLinks::update(Link& link) {
         }
     }
     link.is_paused = !goes_on;
-    link.poller->watch(goes_on, !*flushed);
+    link.poller->watch(goes_on && (link.plain || !link.waits_for_room), !*flushed);
     if (!closed) {
         base::TimePoint at = connection.control.next_deadline();
-        if (link.is_paused) {
+        if (link.is_paused || link.waits_for_room) {
             at = std::min(at, thread_.loop().now() + kEventInterval);
         }
         deadlines_.set(connection.id, link.deadline, at);

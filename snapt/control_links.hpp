@@ -81,6 +81,7 @@ class ControlLinks {
         bool is_readable = false;
         uint16_t wire_session_up = 0;
         uint8_t tag_bytes = 0;
+        bool waits_for_room = false;  // to the data loop: nothing is read
         std::unique_ptr<dataplane::PlainStream> plain;
         std::unique_ptr<io::Poller> plain_poller;  // gone before the descriptor
         std::unique_ptr<io::Poller> poller;        // last: gone before the descriptor
@@ -114,6 +115,9 @@ class ControlLinks {
     // Plain connections: docs/PROTOCOL.md section 3.7.
     void set_plain(LinkId id, std::unique_ptr<dataplane::PlainStream> plain);
     void on_plain_readable(LinkId id);
+    // The data loop has taken some of what waited.
+    void on_room(LinkId id);
+    static bool has_room(Link& link, size_t bytes);
     // As DatagramQueue::Pulled::tells_room.
     static bool flush_plain(Link& link);
     void remember_keys(const Link& link, const control::EpochKeys& keys);

@@ -33,13 +33,16 @@ void ControlLinks::on_plain_readable(LinkId id) {
     if (link == nullptr || !link->plain) {
         return;
     }
-    const bool goes_on = link->plain->receive([&](base::ByteView datagram) {
+    const auto take = [&](base::ByteView datagram) {
         link->connection->datagrams.on_datagram(datagram);
-        return true;
-    });
+        return has_room(*link, kRoomForOne);
+    };
+    const bool goes_on = !has_room(*link, kRoomForOne) || link->plain->receive(take);
     if (!goes_on) {
         link->plain_poller.reset();
         link->plain.reset();
+    } else {
+        link->plain_poller->watch(!link->waits_for_room);
     }
     update(*link);
 }
@@ -51,7 +54,7 @@ bool ControlLinks::flush_plain(Link& link) {
         link.plain.reset();
         return false;
     }
-    link.plain_poller->watch(true, !flushed->is_done);
+    link.plain_poller->watch(!link.waits_for_room, !flushed->is_done);
     return flushed->tells_room;
 }
 

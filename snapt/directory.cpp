@@ -50,6 +50,7 @@ control::Directory make_directory(const SnaptConfig& config, uint16_t load) {
     control::Directory directory;
     directory.entries.push_back(entry_of(config.name, config.realm, config.public_addresses));
     directory.entries.front().load_permille = load;
+    directory.entries.front().price_permille = config.accounting.price_permille;
     for (const config::SnaptEntry& other : config.snapts) {
         directory.entries.push_back(entry_of(other.name, config.realm, other.addresses));
     }

@@ -4,9 +4,10 @@
 
 namespace continuo::snapt {
 
-bool GoneFlows::has_room(const Share& share, size_t flows, size_t limit, bool is_favoured) {
-    const size_t reserve = is_favoured ? 0 : kMostOfUser / flow::kReserveDivisor;
-    return limit == 0 || flows + share.flows < limit + kMostOfUser - reserve;
+bool GoneFlows::has_room(
+    const Share& share, size_t flows, size_t limit, size_t most, bool is_favoured) {
+    const size_t reserve = is_favoured ? 0 : most / flow::kReserveDivisor;
+    return limit == 0 || flows + share.flows < limit + most - reserve;
 }
 
 void GoneFlows::add(const packet::FiveTuple& tuple, Share& share) {

@@ -1,6 +1,7 @@
-// GoneFlows: flows that ended and were never answered. The kernel's connection tracking remembers
-// them for minutes, and its table is shared, so it is told to forget them. Until then each counts
-// against its user's limit, so that nobody can fill the table with unanswered flows. Pure.
+// GoneFlows: flows that ended and were never answered, and left connections that gave way. The
+// kernel's connection tracking remembers them for minutes or hours, and its table is shared, so it
+// is told to forget them. Until then each counts against its user's limit, so that nobody can fill
+// the table. Pure.
 #pragma once
 
 #include "common/packet/five_tuple.hpp"
@@ -14,9 +15,6 @@ namespace continuo::snapt {
 
 class GoneFlows {
   public:
-    // Most flows of a user that are not forgotten yet, relative to its limit of flows. Ordinary
-    // flows leave an eighth of it to favoured ones (flow::FlowShare).
-    static constexpr size_t kMostOfUser = 1024;
     // Most flows of all users; further ones are left to the kernel's own time-outs, and counted.
     static constexpr size_t kMost = 131'072;
     // Flows forgotten at once: microseconds each, on a thread that also gives leases and that lets
@@ -27,8 +25,11 @@ class GoneFlows {
         size_t flows = 0;  // that the kernel has not forgotten yet
     };
 
-    // Whether a user with `flows` flows may have another. `limit`: of its flows; 0: none.
-    static bool has_room(const Share& share, size_t flows, size_t limit, bool is_favoured);
+    // Whether a user with `flows` flows may have another. `limit`: of its flows; 0: none. `most`:
+    // of those that are not forgotten yet, beside it; ordinary flows leave an eighth of them to
+    // favoured ones (flow::FlowShare).
+    static bool
+    has_room(const Share& share, size_t flows, size_t limit, size_t most, bool is_favoured);
 
     // `share` must live until it is empty.
     void add(const packet::FiveTuple& tuple, Share& share);

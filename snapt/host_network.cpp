@@ -89,6 +89,18 @@ base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows) {
     return {};
 }
 
+std::optional<ConnectionTable> connection_table() {
+    const auto number = [](const char* name) {
+        size_t value = 0;
+        if (const auto text = io::read_sysctl("net/netfilter/" + std::string(name))) {
+            std::istringstream(*text) >> value;
+        }
+        return value;
+    };
+    const ConnectionTable table{number("nf_conntrack_max"), number("nf_conntrack_count")};
+    return table.places != 0 ? std::optional(table) : std::nullopt;
+}
+
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
     : config_(config)
     , state_(std::move(state))

@@ -7,6 +7,7 @@
 #include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/connection_room.hpp"
 #include "snapt/forwarding_parameters.hpp"
 #include "snapt/nat_ports.hpp"
 #include "snapt/snapt_config.hpp"
@@ -27,6 +28,8 @@ namespace continuo::snapt {
 base::Result<void> forget_connections_of(const Lease& lease);
 // Any thread. The same for those flows; the kernel's own time-outs cover failures.
 base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows);
+// Any thread. Connection tracking of this host now. Nothing: not known.
+std::optional<ConnectionTable> connection_table();
 
 // The configured rules; no ports are left out yet.
 RelayOptions nat_options(const SnaptConfig& config);

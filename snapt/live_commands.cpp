@@ -30,6 +30,9 @@ namespace {
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kGroups = {
     {{"user", "USER"}, {"class", "CLASS"}}};
 
+// Between looks at a drain; it may take hours.
+constexpr base::Duration kDrainPoll = base::milliseconds(500);
+
 // "2 sessions"
 std::string counted(uint64_t count, const char* what) {
     std::string text = report::format_count(count) + " " + what;
@@ -51,6 +54,71 @@ CommandOutput disconnect_command(const report::DaemonAccess& access, const Parse
     json.field("who", command.arguments.front()).end_object();
     return report::ask_daemon(access, json.take(), report::kAnswerTimeout, command.has("--json"),
                               ended_text);
+}
+
+CommandOutput wrong_option(const report::DaemonAccess& access, const std::string& text) {
+    CommandOutput output = report::failed(access, text);
+    output.exit_code = report::kExitUsage;
+    return output;
+}
+
+std::string drain_text(const JsonValue& answer) {
+    const std::string sessions =
+        counted(answer["sessions"].unsigned_integer().value_or(0), "session");
+    const std::string flows = counted(answer["flows"].unsigned_integer().value_or(0), "flow");
+    if (!answer["draining"].boolean().value_or(false)) {
+        return "new sessions and flows are taken again; " + sessions + ", " + flows + "\n";
+    }
+    return "draining: no new sessions and flows; " + sessions + ", " + flows + " left\n";
+}
+
+std::string drain_request(std::string_view action, std::optional<base::Duration> most) {
+    report::JsonWriter json;
+    json.begin_object().field("command", "drain").field("action", action);
+    if (most) {
+        json.field("timeout_ms", static_cast<uint64_t>(base::to_ms(*most)));
+    }
+    json.end_object();
+    return json.take();
+}
+
+// Until no flow is left. A daemon that stops meanwhile is an error: nobody knows how they ended.
+CommandOutput wait_for_empty(const report::DaemonAccess& access, bool as_json) {
+    while (true) {
+        CommandOutput output = report::ask_daemon(access, drain_request("show", std::nullopt),
+                                                  report::kAnswerTimeout, true, drain_text);
+        if (output.exit_code != report::kExitGood) {
+            return output;
+        }
+        const auto answer = JsonValue::parse(output.out);
+        if (!answer || !(*answer)["draining"].boolean().value_or(false)) {
+            return report::failed(access, "the drain was undone");
+        }
+        if ((*answer)["flows"].unsigned_integer() == 0) {
+            output.out = as_json ? output.out : drain_text(*answer);
+            return output;
+        }
+        access.pause(kDrainPoll);
+    }
+}
+
+CommandOutput drain_command(const report::DaemonAccess& access, const ParsedCommand& command) {
+    const bool as_json = command.has("--json");
+    const auto text = command.value("--timeout");
+    if (command.has("--undo") && (text || command.has("--wait"))) {
+        return wrong_option(access, "--undo goes with neither --timeout nor --wait");
+    }
+    const auto most = text ? report::parse_timeout(*text) : std::nullopt;
+    if (text && !most) {
+        return wrong_option(access,
+                            "--timeout \"" + *text + "\"; expected at most 24h, such as 10min");
+    }
+    const std::string request = drain_request(command.has("--undo") ? "undo" : "begin", most);
+    CommandOutput output =
+        report::ask_daemon(access, request, report::kAnswerTimeout, as_json, drain_text);
+    return output.exit_code == report::kExitGood && command.has("--wait")
+               ? wait_for_empty(access, as_json)
+               : output;
 }
 
 std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) {
@@ -96,12 +164,6 @@ std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) 
         add(std::move(cells), others);
     }
     return table.render(is_terminal, columns);
-}
-
-CommandOutput wrong_option(const report::DaemonAccess& access, const std::string& text) {
-    CommandOutput output = report::failed(access, text);
-    output.exit_code = report::kExitUsage;
-    return output;
 }
 
 CommandOutput top_command(const report::DaemonAccess& access,
@@ -163,17 +225,33 @@ std::vector<report::CommandSpec> live_commands() {
              1,
              1,
              {},
-             "end the sessions of a user, or one; its node may log in again"}};
+             "end the sessions of a user, or one; its node may log in again"},
+            {"drain",
+             "",
+             0,
+             0,
+             {{"--timeout",
+               "TIME",
+               OptionValue::Required,
+               false,
+               {},
+               "end what is left after this time, such as 10min"},
+              {"--wait", "", OptionValue::None, false, {}, "wait until no flow is left"},
+              {"--undo", "", OptionValue::None, false, {}, "take new sessions and flows again"}},
+             "before maintenance: no new sessions and flows, what runs goes on"}};
 }
 
 bool is_live_command(std::string_view name) {
-    return name == "top" || name == "disconnect";
+    return name == "top" || name == "disconnect" || name == "drain";
 }
 
 CommandOutput live_command(const report::DaemonAccess& access,
                            const ParsedCommand& command,
                            bool is_terminal,
                            size_t columns) {
+    if (command.name == "drain") {
+        return drain_command(access, command);
+    }
     return command.name == "top" ? top_command(access, command, is_terminal, columns)
                                  : disconnect_command(access, command);
 }

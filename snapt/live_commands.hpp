@@ -1,4 +1,5 @@
-// Commands on current sessions, `snapt top` and `snapt disconnect`. They ask the running daemon.
+// Commands on current sessions, `snapt top`, `snapt disconnect` and `snapt drain`. They ask the
+// running daemon.
 #pragma once
 
 #include "common/report/command_line.hpp"

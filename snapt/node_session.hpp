@@ -16,6 +16,7 @@
 #include "snapt/accounting/user_meter.hpp"
 #include "snapt/app_names.hpp"
 #include "snapt/gone_flows.hpp"
+#include "snapt/left_connections.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -42,6 +43,8 @@ struct SessionGrant {
     uint16_t peer_id = 0;  // session id that the node listens for
     control::ProtectionOffer protection;
     std::optional<control::Continuation> continuation;
+    // For the account's first session, until it has that; null: a meter without terms.
+    std::shared_ptr<UserMeter> meter{};
 };
 
 bool is_same_node(const SessionGrant& one, const SessionGrant& other);
@@ -54,6 +57,7 @@ enum class SessionEnd : uint8_t {
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
     ByOperator,    // the node may log in again
     OldHandshake,  // the latest handshake is too old
+    Drained,       // this SNAPT drains, and the time for its flows was over
     GaveWay,       // its node was not heard, and another session needed the place
     Stopped,       // this SNAPT ends
 };
@@ -79,16 +83,23 @@ struct Lane : dataplane::Turn {
 inline constexpr base::Duration kDownBurst = base::milliseconds(50);
 inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 
+// Connections of a user that the kernel tracks and that have no flow. Outlives the user's sessions.
+struct TrackedShare {
+    GoneFlows::Share gone;        // to be forgotten
+    LeftConnections::Share left;  // that may go on
+    bool is_empty() const { return gone.flows == 0 && left.count() == 0; }
+};
+
 // State shared by the sessions of one user.
 struct UserShare {
     flow::FlowShare flows;
+    TrackedShare* tracked = nullptr;          // never null
     std::shared_ptr<UserMeter> meter;         // of its account; set once it has a session
     base::TokenBucket down_rate{kDownBurst};  // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
     bool is_stopped = false;         // and its flows have ended
     base::TimePoint answers_from{};  // the second in which
     uint32_t answers = 0;            // packets answered in it, because there was no place
-    GoneFlows::Share gone;           // flows; lives until they are forgotten
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
@@ -121,7 +132,8 @@ struct NodeSession : flow::FlowDetails {
     }
     bool has_new_modes = false;  // not applied to existing flows yet
     base::TimePoint since{};
-    base::TimePoint handshake_at{};  // the latest one
+    base::TimePoint handshake_at{};              // the latest one
+    base::TimePoint drains_from = base::kNever;  // its new flows are refused
     SessionEnd end = SessionEnd::Stopped;
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel

@@ -49,7 +49,7 @@ plan_of_file(const std::string& path, std::string& text, CommandOutput& failure)
         return nullptr;
     }
     text = std::move(*read);
-    rating::ParsedPlan parsed = rating::parse_plan(text, path);
+    rating::ParsedPlan parsed = rating::parse_plan(text, path, rating::PlanUse::New);
     if (!parsed.plan) {
         failure = {"", report::diagnostics_text(parsed.diagnostics), report::kExitConfig};
     }
@@ -202,7 +202,8 @@ std::string terms_text(const rating::Plan& plan, bool is_terminal, size_t column
             (discount.basis == rating::DiscountBasis::Saved ? "saved" : "served") + ", at most " +
             number_text(100 * discount.cap) + " % of a charge\n";
     text += "reward    " + number_text(100 * discount.sharer_share) +
-            " % of that rate, to whose node carried it\n\ndenarii for a MB at " +
+            " % of that rate, to whose node carried it" +
+            (discount.sharer_share > 0 ? ": not booked" : "") + "\n\ndenarii for a MB at " +
             number_text(kShownDelayMs) + " ms:\n";
     Table table({{"CLASS"},
                  {"64 KBIT/S", Align::Right},
@@ -261,7 +262,8 @@ std::optional<PlanRevision> stored_plan(Database& database,
 // Parses a plan that was valid when it was added.
 std::shared_ptr<const rating::Plan> parsed_plan(const PlanRevision& stored,
                                                 CommandOutput& failure) {
-    const rating::ParsedPlan parsed = rating::parse_plan(stored.toml, stored.name + ".toml");
+    const rating::ParsedPlan parsed =
+        rating::parse_plan(stored.toml, stored.name + ".toml", rating::PlanUse::Stored);
     if (!parsed.plan) {
         failure = {"", report::diagnostics_text(parsed.diagnostics), report::kExitConfig};
     }
@@ -448,7 +450,7 @@ CommandOutput plan_command(const ParsedCommand& command, bool is_terminal, size_
 }
 
 std::vector<config::Diagnostic> check_plan_file(std::string_view text, const std::string& file) {
-    return rating::parse_plan(text, file).diagnostics;
+    return rating::parse_plan(text, file, rating::PlanUse::New).diagnostics;
 }
 
 }  // namespace continuo::snapt

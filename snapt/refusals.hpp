@@ -15,7 +15,7 @@ namespace continuo::snapt {
 class Refusals {
   public:
     Refusals() = default;  // refuses nothing
-    // By allow, deny, allow_self and the leases.
+    // The sets follow from allow, deny, allow_self and the leases.
     explicit Refusals(const RelayOptions& options);
 
     // Sets the addresses of this host itself, until the next call.

@@ -41,7 +41,8 @@ Relay::Relay(io::EventLoop& loop,
     , input_timer_(loop, [this] { go_on(); })
     , modes_timer_(loop, [this] { apply_modes(); })
     , kept_memory_(settings.max_kept_bytes)
-    , by_wire_id_(size_t{UINT16_MAX} + 1) {
+    , by_wire_id_(size_t{UINT16_MAX} + 1)
+    , left_(random.u64()) {
     scratch_.load.measure_with(io::EventLoop::clock);
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
@@ -164,10 +165,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         return;
     }
     if (flow == nullptr) {
-        // The kernel's NAT still knows the binding that we have forgotten; the node gets the packet
-        // as it is.
-        flow = make_flow(*node->second, summary.tuple, base::TrafficClass::LtHd, {},
-                         elision::kMaxFlowIndex + 1, now);
+        flow = make_flow_of_answer(*node->second, summary.tuple, now);
         if (flow == nullptr) {
             return;
         }
@@ -200,9 +198,15 @@ Flow* Relay::on_flow_opened(session::Session& session,
     if (former != nullptr && former != flow) {
         flows_.on_ended_there(*former, now);
     }
+    if (flow == nullptr && !opening.has_packet && now >= node.drains_from) {
+        return nullptr;  // the packet decides
+    }
     if (flow == nullptr) {
-        flow =
-            make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
+        const uint8_t flags = opening.fields != nullptr ? opening.fields->flags : uint8_t{0};
+        if (takes_flow(node, opening.tuple, flags, now)) {
+            flow = make_flow(node, opening.tuple, opening.traffic_class, opening.open,
+                             opening.index, now);
+        }
         if (flow == nullptr) {
             answer_refused(node, opening, now);
         }
@@ -247,70 +251,6 @@ void Relay::on_other_class(session::Session& session,
 Flow* Relay::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
     return flow != nullptr && flow->details == &owner_of(session) ? flow : nullptr;
-}
-
-Flow* Relay::make_flow(NodeSession& node,
-                       const packet::FiveTuple& tuple,
-                       base::TrafficClass traffic_class,
-                       const elision::OpenInfo& open,
-                       uint32_t index,
-                       TimePoint now) {
-    const auto end = [&](Flow& silent) {
-        note_gone(silent);
-        end_flow(silent, now);
-        flows_.erase(silent);
-    };
-    UserShare& share = *node.share;
-    if (is_stopped(node)) {
-        drops_.add(DropReason::UsedUp);
-        return nullptr;
-    }
-    const bool is_favoured = flow::is_favoured(tuple, traffic_class);
-    if (!GoneFlows::has_room(share.gone, share.flows.flows(), settings_.max_user_flows,
-                             is_favoured)) {
-        drops_.add(DropReason::FlowLimit);
-        tell_refusal(node, now);
-        return nullptr;
-    }
-    if (!flows_.make_room(is_favoured, &share.flows, settings_.max_user_flows, end)) {
-        tell_refusal(node, now);
-        return nullptr;
-    }
-    const bool is_refused = settings_.refusals.refuses(tuple);
-    flow::FlowOrigin origin;
-    origin.share = &share.flows;
-    origin.session_number = is_refused ? ChargedSlots::kNobody : node.grant.accounting_number;
-    origin.app = open.app;
-    origin.index = index;
-    Flow* flow = flows_.create(tuple, traffic_class, now, origin);
-    if (flow == nullptr) {
-        return nullptr;
-    }
-    flow->details = &node;
-    if (is_refused) {
-        flows_.refuse(*flow, now);
-    }
-    node.session.set_mode(*flow, node.mode_of(open.app));
-    ++node.flows;
-    if (index <= elision::kMaxFlowIndex) {
-        node.session.attach(*flow);
-    }
-    // Not before: this flow may be one of them.
-    if (share.gone.flows >= GoneFlows::kMostOfUser / 2 && gone_.may_hurry()) {
-        tell_gone();
-    }
-    return flow;
-}
-
-// Called before the table erases the flow: nobody may hold it any more.
-void Relay::end_flow(Flow& flow, TimePoint now) {
-    auto* node = flow::details_as<NodeSession>(flow);
-    if (tun_port_) {
-        tun_port_->coalescer().flush(&flow);
-    }
-    node->session.detach(flow, now);
-    driver_.forget(flow);
-    --node->flows;
 }
 
 void Relay::deliver(session::Session& /*session*/,
@@ -376,7 +316,10 @@ Flow* Relay::deliver_whole(session::Session& session,
         return nullptr;
     }
     if (flow == nullptr) {
-        flow = make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
+        if (takes_flow(node, summary.tuple, summary.tcp_flags, now)) {
+            flow =
+                make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
+        }
         if (flow == nullptr) {
             answer_refused(node, packet, now);
             return nullptr;
@@ -393,9 +336,12 @@ Flow* Relay::deliver_whole(session::Session& session,
         flow::PacketVerdict::NewConnection) {
         const uint32_t index = flow->owner != nullptr ? flow->index : elision::kMaxFlowIndex + 1;
         const elision::OpenInfo open{flow->app, false};
+        note_ended(*flow, now);
         end_flow(*flow, now);
         flows_.erase(*flow);
-        flow = make_flow(node, summary.tuple, traffic_class, open, index, now);
+        flow = takes_flow(node, summary.tuple, summary.tcp_flags, now)
+                   ? make_flow(node, summary.tuple, traffic_class, open, index, now)
+                   : nullptr;
         if (flow == nullptr) {
             answer_refused(node, packet, now);
             return nullptr;
@@ -412,7 +358,7 @@ Flow* Relay::deliver_whole(session::Session& session,
 // At once: the node needs the place.
 void Relay::on_flows_closed(session::Session& session, Flow& flow, TimePoint now) {
     session.detach(flow, now, session::EndNotice::None);
-    note_gone(flow);
+    note_ended(flow, now);
     end_flow(flow, now);
     flows_.erase(flow);
 }
@@ -482,11 +428,10 @@ void Relay::on_housekeeping() {
     housekeeping_.set(now + kHousekeepingInterval);
     tun_port_->coalescer().flush();
     flows_.expire(now, [&](Flow& flow) {
-        if (!may_stay_with_nat(flow)) {
-            note_gone(flow);
-        }
+        note_ended(flow, now, may_stay_with_nat(flow));
         end_flow(flow, now);
     });
+    look_at_left(now);
     tell_gone();
     for (size_t i = sessions_.size(); i-- > 0;) {
         NodeSession& node = *sessions_[i];

@@ -14,6 +14,7 @@
 #include "common/flow/flow_table.hpp"
 #include "common/io/thread_time.hpp"
 #include "snapt/charged_slots.hpp"
+#include "snapt/connection_room.hpp"
 #include "snapt/node_session.hpp"
 #include "snapt/refusals.hpp"
 
@@ -190,11 +191,21 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     }
     // 0: none, except for `sessions`. Applies to new sessions and flows.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
+    // Flows of a user at most, with what connection tracking has room for; 0: no limit.
+    size_t user_flows() const { return room_.user_flows(settings_.max_user_flows); }
+    // Once a second: the kernel's table as it is now.
+    void set_connection_table(const ConnectionTable& table);
+    // From then on the session gets no new flows (drains_from of NodeSession); kNever: it does.
+    void drain(uint16_t wire_id, base::TimePoint from);
+    // Flows of all users that are answered and not closed. Linear in users.
+    size_t running_flows() const;
     // At once, like look_at_meters().
     void set_user_rate(uint64_t bits_per_s);
     // Once a second: applies or removes the rate of users whose quota is used up.
     void look_at_meters();
 
+    // A packet from the kernel, for a lease.
+    void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
     // The flows of RelayEvents::on_flows_gone() are forgotten.
     void on_flows_forgotten();
     // Whether connection tracking keeps an unanswered flow whose time is up.
@@ -205,6 +216,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     flow::FlowTable& flows() { return flows_; }
     const GoneFlows& gone_flows() const { return gone_; }
+    const LeftConnections& left_connections() const { return left_; }
+    const ConnectionRoom& connection_room() const { return room_; }
+    // Flows and left connections of all nodes.
+    size_t connections() const { return flows_.size() + left_.size(); }
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
@@ -269,13 +284,33 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
+    // relay_flows.cpp
     // Null: there is no room for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,
                           const elision::OpenInfo& open,
                           uint32_t index,
-                          base::TimePoint now);
+                          base::TimePoint now,
+                          flow::Direction begun = flow::Direction::Up);
+    bool takes_flow(const NodeSession& node,
+                    const packet::FiveTuple& tuple,
+                    uint8_t tcp_flags,
+                    base::TimePoint now);
+    void end_flow(flow::Flow& flow, base::TimePoint now);
+    // relay_tracking.cpp
+    flow::Flow*
+    make_flow_of_answer(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
+    // Flows of all nodes that connection tracking has room for.
+    size_t most_flows() const;
+    // Connections of a user without a flow.
+    size_t most_left() const { return user_flows() == 0 ? SIZE_MAX : user_flows(); }
+    // `may_stay`: also an unanswered one stays with the NAT.
+    void note_ended(const flow::Flow& flow, base::TimePoint now, bool may_stay = false);
+    bool forget_oldest(TrackedShare& share);
+    TrackedShare* most_left_of_all();  // null: nobody has any
+    void make_left_room(TrackedShare& share);
+    void look_at_left(base::TimePoint now);
     // relay_refusal.cpp
     void tell_refusal(NodeSession& node, base::TimePoint now);
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
@@ -299,14 +334,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                      const packet::PacketSummary& summary,
                      base::ByteView packet,
                      base::TimePoint now);
-    void end_flow(flow::Flow& flow, base::TimePoint now);
-    void note_gone(const flow::Flow& flow);
     void tell_gone();
     void drop_idle_shares();
     void count_tunnel(NodeSession& node, bool is_last);
     void apply_modes();
     void on_tun_readable();
-    void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
     bool find_first(std::unique_ptr<flow::FragmentCache>& fragments,
                     packet::PacketSummary& summary,
                     base::TimePoint now);
@@ -396,7 +428,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
+    std::unordered_map<std::string, TrackedShare> tracked_;  // by user
     GoneFlows gone_;
+    LeftConnections left_;
+    ConnectionRoom room_;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };

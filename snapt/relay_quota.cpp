@@ -17,7 +17,9 @@ using flow::Flow;
 // A later session continues an account's meter, if its share was kept (drop_idle_shares).
 void Relay::take_meter(UserShare& share, const SessionGrant& grant) {
     if (share.meter == nullptr || share.meter->account().id != grant.account_id) {
-        share.meter = std::make_shared<UserMeter>(Account{grant.account_id, grant.user});
+        share.meter = grant.meter != nullptr
+                          ? grant.meter
+                          : std::make_shared<UserMeter>(Account{grant.account_id, grant.user});
         share.flows.count_into(&share.meter->counter());
     }
     apply_rate(share);
@@ -81,7 +83,7 @@ void Relay::end_flows_of(UserShare& share, TimePoint now) {
     share.is_stopped = true;
     flows_.for_each([&](Flow& flow) {
         if (flow::details_as<NodeSession>(flow)->share == &share) {
-            note_gone(flow);
+            note_ended(flow, now);
             end_flow(flow, now);
             flows_.erase(flow, flow::Cause::Quota);
         }

@@ -1,4 +1,4 @@
-// Flows without a place, or displaced ones: their sender, the operator and the kernel are told.
+// Flows without a place: their sender and the operator are told.
 #include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
@@ -16,7 +16,6 @@ using flow::Flow;
 namespace {
 
 constexpr base::Duration kRefusalLogInterval = base::seconds(60);
-constexpr uint16_t kDnsPort = 53;
 
 // The headers of the packet that opens a flow, for ICMP to quote or a reset to answer. Nothing for
 // TCP with an unknown sequence number.
@@ -42,51 +41,6 @@ size_t write_header_of(const session::FlowOpening& opening, base::MutableByteVie
 
 }  // namespace
 
-// At the flow's end. Answers to refused packets belong to no user.
-void Relay::note_gone(const Flow& flow) {
-    if (!flow.was_answered && flow.share != nullptr) {
-        gone_.add(flow.tuple, flow::details_as<NodeSession>(flow)->share->gone);
-    }
-}
-
-// True when the flow's time is up.
-bool Relay::may_stay_with_nat(const Flow& flow) const {
-    const size_t limit = settings_.max_user_flows;  // 0: none, so the NAT's own time applies
-    const size_t flows = flow::details_as<NodeSession>(flow)->share->flows.flows();
-    // A node that reports its flows as ended shortens their lives, not the NAT's.
-    const bool has_lived = flow.expires_at - flow.last_packet_at >= flow::timeout::kUdpUnanswered;
-    return flow.tuple.protocol == packet::Protocol::Udp && flow.tuple.remote_port != kDnsPort &&
-           has_lived && (limit == 0 || flows <= limit / kFewFlowsDivisor);
-}
-
-// A flow that has started again keeps its kernel state.
-void Relay::tell_gone() {
-    auto tuples = gone_.take(
-        [this](const packet::FiveTuple& tuple) { return flows_.find(tuple) != nullptr; });
-    if (!tuples.empty() && !events_.on_flows_gone(std::move(tuples))) {
-        gone_.finish(false);
-    }
-}
-
-void Relay::on_flows_forgotten() {
-    gone_.finish(true);
-    drop_idle_shares();
-    if (gone_.has_many()) {
-        tell_gone();
-    }
-}
-
-void Relay::drop_idle_shares() {
-    std::erase_if(shares_, [](const auto& entry) {
-        const UserShare& share = entry.second;
-        // Without it a user with a used-up quota would start with nothing used, until its records
-        // are read.
-        const bool acts = share.meter != nullptr &&
-                          (share.meter->is_stopped() || share.meter->throttled_bits_per_s() != 0);
-        return share.sessions == 0 && share.gone.flows == 0 && !acts;
-    });
-}
-
 void Relay::tell_refusal(NodeSession& node, TimePoint now) {
     UserShare& share = *node.share;
     if (share.refusal_told_at != TimePoint{} && now - share.refusal_told_at < kRefusalLogInterval) {
@@ -95,7 +49,7 @@ void Relay::tell_refusal(NodeSession& node, TimePoint now) {
     share.refusal_told_at = now;
     base::log(base::LogLevel::Warning,
               "%s/%s: too many flows: %zu of the user, %zu in all; new ones are refused "
-              "(limits.user_flows, limits.flows)",
+              "(limits.user_flows, limits.flows, net.netfilter.nf_conntrack_max)",
               node.grant.user.c_str(), node.grant.node.c_str(), share.flows.flows(), flows_.size());
 }
 

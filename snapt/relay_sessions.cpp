@@ -27,6 +27,8 @@ std::string_view to_string(SessionEnd end) {
         return "ended_by_operator";
     case SessionEnd::OldHandshake:
         return "old_handshake";
+    case SessionEnd::Drained:
+        return "drained";
     case SessionEnd::GaveWay:
         return "gave_way";
     case SessionEnd::Stopped:
@@ -165,6 +167,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         return Error{Errc::LimitReached, "sessions"};
     }
     UserShare& share = shares_.try_emplace(grant.user).first->second;
+    share.tracked = &tracked_.try_emplace(grant.user).first->second;
     take_meter(share, grant);
     uint16_t wire_id = 0;
     do {
@@ -183,6 +186,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
     auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
     node->grant = grant;
+    node->grant.meter.reset();
     node->replaced = replaced;
     node->wire_id = wire_id;
     node->number = ++begun_sessions_;
@@ -222,19 +226,19 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         return;
     }
     node->end = why;
+    const bool is_by_operator = why == SessionEnd::ByOperator || why == SessionEnd::Drained;
     const TimePoint now = loop_.now();
     if (tun_port_) {
         tun_port_->coalescer().flush();
     }
     flows_.for_each([&](Flow& flow) {
         if (flow.details == node) {
-            note_gone(flow);
+            note_ended(flow, now);
             end_flow(flow, now);
-            flows_.erase(flow, why == SessionEnd::ByOperator ? flow::Cause::Admin
-                                                             : flow::Cause::SessionEnd);
+            flows_.erase(flow, is_by_operator ? flow::Cause::Admin : flow::Cause::SessionEnd);
         }
     });
-    if (why == SessionEnd::NotAllowed || why == SessionEnd::ByOperator) {
+    if (why == SessionEnd::NotAllowed || is_by_operator) {
         tell_ended(*node);
     }
     count_tunnel(*node, true);

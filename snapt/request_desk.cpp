@@ -23,6 +23,8 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
         answer_user(request, reply);
     } else if (command == "disconnect") {
         reply.finish(disconnect(request) + "\n");
+    } else if (command == "drain") {
+        reply.finish(drain(request) + "\n");
     } else if (command == "top") {
         reply.finish(top_json(sources_.relay, request, sources_.loop.now()) + "\n");
     } else {
@@ -44,6 +46,33 @@ std::string RequestDesk::disconnect(const report::JsonValue& request) {
     json.begin_object().field("who", who);
     json.field("sessions_ended", static_cast<uint64_t>(ended.sessions));
     json.field("logins_ended", static_cast<uint64_t>(ended.logins)).end_object();
+    return json.take();
+}
+
+std::string RequestDesk::drain(const report::JsonValue& request) {
+    const std::string action = request.text("action");
+    if (action == "begin") {
+        const auto most_ms = request["timeout_ms"].unsigned_integer();
+        if (most_ms && *most_ms > kMaxDrainMs) {
+            return report::error_json("timeout_ms is too large");
+        }
+        sources_.admission.begin_drain(
+            most_ms ? std::optional<base::Duration>(base::milliseconds(*most_ms)) : std::nullopt);
+    } else if (action == "undo") {
+        if (!sources_.admission.end_drain()) {
+            return report::error_json("not draining");
+        }
+    } else if (action != "show") {
+        return report::error_json("unknown action \"" + action + "\"");
+    }
+    const std::optional<Drain>& drain = sources_.admission.drain();
+    report::JsonWriter json;
+    json.begin_object().field("draining", drain.has_value());
+    json.field("since", drain ? std::optional(drain->since_utc_s) : std::nullopt);
+    json.field("ends_at",
+               drain && drain->ends_utc_s != 0 ? std::optional(drain->ends_utc_s) : std::nullopt);
+    json.field("sessions", sources_.relay.sessions().size());
+    json.field("flows", sources_.relay.running_flows()).end_object();
     return json.take();
 }
 

@@ -19,6 +19,9 @@
 
 namespace continuo::snapt {
 
+// Longest time that a drain may be given.
+inline constexpr uint64_t kMaxDrainMs = uint64_t{24} * 3600 * 1000;
+
 // All must outlive functions posted to `loop` and `worker`.
 struct RequestSources {
     io::EventLoop& loop;
@@ -43,6 +46,10 @@ class RequestDesk {
     // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n,"logins_ended":n},
     // or an error where nobody is meant.
     std::string disconnect(const report::JsonValue& request);
+    // {"command":"drain","action":"begin"|"undo"|"show","timeout_ms":N}:
+    // {"draining":b,"since":t|null,"ends_at":t|null,"sessions":n,"flows":n}, flows being those
+    // that run (Relay::running_flows), or an error where nothing is to be undone.
+    std::string drain(const report::JsonValue& request);
 
   private:
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);

@@ -42,7 +42,7 @@ std::string_view command_of(Operation operation) {
     }
 }
 
-// Of flows, one page. Nothing when the parameter is wrong.
+// The page of flows that is asked for. Nothing when the parameter is wrong.
 std::optional<size_t> page_of(const Call& call) {
     if (call.operation != Operation::Flows) {
         return 0;
@@ -292,6 +292,7 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
     const bool is_asked = sources.accountant.usage(
         *query, daemon::utc_us(), [gate = gate, done, has_money](Result<UsageReport> usage) {
             if (usage && !has_money) {
+                usage->price_permille.reset();
                 for (UsageRow& row : usage->rows) {
                     row.gross_ud = row.discount_ud = row.net_ud = std::nullopt;
                 }

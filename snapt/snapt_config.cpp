@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace continuo::snapt {
 namespace {
@@ -22,6 +23,8 @@ constexpr uint64_t kMaxBitsPerS = 1'000'000'000'000;
 constexpr uint64_t kMinQueueBytes = 65'536;
 constexpr uint64_t kMaxQueueBytes = 1ULL << 30U;
 constexpr uint64_t kMaxFreeBytes = 1ULL << 50U;
+constexpr double kMaxPriceMult = 1000;
+constexpr double kPermille = 1000;
 constexpr uint16_t kMinMtu = 1280;  // RFC 8200 section 5
 constexpr uint16_t kMaxMtu = 9000;
 constexpr uint8_t kMinLeaseBits = 2;   // network, the SNAPT, one lease, broadcast
@@ -239,6 +242,17 @@ void read_decided(Section& section) {
     }
 }
 
+// In thousandths, as the directory has it.
+uint32_t read_price_mult(Section& section, uint32_t fallback) {
+    const double price = section.number("price_mult", fallback / kPermille, 0, kMaxPriceMult);
+    const double permille = std::round(price * kPermille);
+    if (std::abs(price * kPermille - permille) > 1e-6) {
+        section.error("price_mult", "\"price_mult\" has more than three decimals",
+                      "a number from 0 to 1000 in thousandths, such as 1.25");
+    }
+    return static_cast<uint32_t>(permille);
+}
+
 void read_accounting(Section& root, AccountingConfig& accounting) {
     Section section = root.child("accounting");
     accounting.interval_s =
@@ -261,6 +275,7 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
         section.integer<uint32_t>("user_records", accounting.user_records, 0, kMaxCount);
     accounting.min_free_bytes =
         section.integer<uint64_t>("min_free_bytes", accounting.min_free_bytes, 0, kMaxFreeBytes);
+    accounting.price_permille = read_price_mult(section, accounting.price_permille);
     read_decided(section);
     section.finish();
 }
@@ -385,6 +400,7 @@ std::string render_accounting(const AccountingConfig& accounting) {
     text += line("retention_days = " + std::to_string(accounting.retention_days), "of records");
     text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
                  "of disk; with less all flows share records");
+    text += line("price_mult = 1.0", "what usage costs here, of the plan's price");
     return text;
 }
 

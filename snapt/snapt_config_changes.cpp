@@ -57,6 +57,7 @@ void compare_accounting(const AccountingConfig& from,
     note(keys, "accounting.live_slots", from.live_slots == to.live_slots);
     note(keys, "accounting.user_records", from.user_records == to.user_records);
     note(keys, "accounting.min_free_bytes", from.min_free_bytes == to.min_free_bytes);
+    note(keys, "accounting.price_mult", from.price_permille == to.price_permille);
 }
 
 void compare_limits(const SnaptLimits& from,

@@ -8,6 +8,8 @@ namespace continuo::snapt {
 
 using config::kMicroseconds;
 
+constexpr double kPermille = 1000;
+
 namespace {
 
 void write_key(report::JsonWriter& json,
@@ -64,6 +66,8 @@ std::string usage_json(const UsageReport& report) {
     json.field("from", seconds(report.from_us));
     json.field("to", seconds(report.to_us));
     json.field("zone", report.zone);
+    json.field("price", report.price_permille ? std::optional(*report.price_permille / kPermille)
+                                              : std::nullopt);
     json.key("rows").begin_array();
     for (const UsageRow& row : report.rows) {
         write_row(json, row);

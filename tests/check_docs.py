@@ -161,7 +161,8 @@ def refusals_of_code():
             text = re.search(r'"([^"]+)"', arguments)
             if text and "RejectReason::" in arguments:
                 yield text[1]
-    yield re.search(r'kDiskFullText = "([^"]+)"', read("snapt/admission.hpp"))[1]
+    for name in ("kDiskFullText", "kDrainingText"):
+        yield re.search(name + r' =\s*"([^"]+)"', read("snapt/admission.hpp"))[1]
     begin, end = re.search(r'return "(this SNAPT speaks version ).*?"(, the node )"', read("common/control/message.cpp")).groups()
     yield begin + re.search(r"kProtocolVersion = (\d+)", read("common/wire/constants.hpp"))[1] + end
 

@@ -45,6 +45,7 @@ enum class DropReason : uint8_t {
     NodeGone,  // node not heard for long
     UserRate,  // user above its rate
     UsedUp,    // user's quota or credit used up
+    Draining,  // new flow of a SNAPT that its operator empties
     // System edge.
     SendFailed,
     TunWriteFailed,
@@ -90,6 +91,7 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "node_gone",
     "user_rate",
     "used_up",
+    "draining",
     "send_failed",
     "tun_write_failed",
     "amplification_limit",

@@ -16,7 +16,7 @@ enum class PathMode : uint8_t {
 };
 inline constexpr size_t kPathModes = 4;
 
-// Which packets of a TCP flow in mode Packet are striped; the others take the active path. Other
+// Packets of a TCP flow in mode Packet that are striped; the others take the active path. Other
 // protocols have data only.
 enum class Striping : uint8_t {
     Packet,   // all, in one sequence

@@ -15,7 +15,7 @@ namespace continuo::control {
 
 inline constexpr uint8_t kCritical = 0x80;  // ids and types from here on may not be skipped
 
-// Which field ids came; a field that is not a list comes at most once.
+// Field ids that came; a field that is not a list comes at most once.
 using Seen = std::bitset<256>;
 
 inline base::Error malformed(std::string_view where) {

@@ -75,7 +75,7 @@ bool is_told(std::string_view program, bool is_written) {
     return is_written;
 }
 
-// What a SNAPT did not answer is not in the values: it is said beside them.
+// An answer that a SNAPT did not give is missing in the values: that is said beside them.
 std::string left_out_of(const std::string& program, const JsonValue& usage) {
     std::string text;
     for (const JsonValue& snapt : usage["snapts"].items()) {

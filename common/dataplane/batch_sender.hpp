@@ -19,7 +19,7 @@ namespace continuo::dataplane {
 class SocketDirectory {
   public:
     virtual ~SocketDirectory() = default;
-    // By path, class of the tuple, and addresses of the item.
+    // The socket for the path, the class of the tuple, and the addresses of the item.
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
     // Takes items for TCP (path wire::kTcpPath). False: impossible, the item is dropped.
     virtual bool send_stream(const session::TransmitItem& /*item*/, base::ByteView /*bytes*/) {

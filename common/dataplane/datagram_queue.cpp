@@ -47,6 +47,16 @@ size_t DatagramQueue::room_bytes() {
     return room_of(waiting_bytes_);
 }
 
+bool DatagramQueue::has_room(size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (room_of(waiting_bytes_) >= bytes) {
+        return true;
+    }
+    wants_room_ = true;
+    wanted_bytes_ = std::max(wanted_bytes_, bytes);
+    return false;
+}
+
 // Takes over what was pushed to bands that have given all.
 void DatagramQueue::fetch() {
     const std::scoped_lock lock(mutex_);
@@ -81,16 +91,34 @@ void DatagramQueue::release(size_t bytes, Pulled& pulled) {
 }
 
 bool DatagramQueue::take_room_wish() {
-    return waiting_bytes_ <= kLimitBytes / 2 && std::exchange(wants_room_, false);
+    if (room_of(waiting_bytes_) < std::max(kLimitBytes / 2, wanted_bytes_) || !wants_room_) {
+        return false;
+    }
+    wants_room_ = false;
+    wanted_bytes_ = 0;
+    return true;
+}
+
+void DatagramQueue::tell_room() {
+    if (on_room_ && !on_room_()) {
+        on_room_untold();
+    }
 }
 
 bool DatagramQueue::clear() {
-    const std::scoped_lock lock(mutex_);
-    urgent_ = {};
-    patient_ = {};
-    waiting_bytes_ = 0;
-    is_told_ = false;
-    return take_room_wish();
+    bool tells_room = false;
+    {
+        const std::scoped_lock lock(mutex_);
+        urgent_ = {};
+        patient_ = {};
+        waiting_bytes_ = 0;
+        is_told_ = false;
+        tells_room = take_room_wish();
+    }
+    if (tells_room) {
+        tell_room();
+    }
+    return tells_room;
 }
 
 void DatagramQueue::on_room_untold() {

@@ -24,6 +24,9 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     static constexpr size_t kReservedBytes = session::kReservedRoomBytes;
 
     DatagramQueue() = default;
+    // `on_room` runs on the puller's thread, in pull() and clear(), whenever the pusher must be
+    // notified of room; false: it could not be.
+    explicit DatagramQueue(std::function<bool()> on_room) : on_room_(std::move(on_room)) {}
     DatagramQueue(const DatagramQueue&) = delete;
     DatagramQueue& operator=(const DatagramQueue&) = delete;
 
@@ -41,6 +44,8 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
 
     // Pusher.
     size_t room_bytes();
+    // Pusher. Whether there is that much room; if not, it is notified once there is.
+    bool has_room(size_t bytes);
 
     struct Pulled {
         bool has_more = false;    // `take` refused
@@ -64,6 +69,9 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
             }
         }
         release(done, pulled);
+        if (pulled.tells_room) {
+            tell_room();
+        }
         return pulled;
     }
     // Puller: drops all datagrams and frees the memory. True: notify the pusher of the room.
@@ -85,7 +93,9 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     Band* next_band();
     void release(size_t bytes, Pulled& pulled);
     bool take_room_wish();
+    void tell_room();
 
+    const std::function<bool()> on_room_;  // empty: who pulls notifies
     std::mutex mutex_;
     Band urgent_;
     Band patient_;
@@ -93,6 +103,7 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     uint64_t refused_ = 0;
     bool is_told_ = false;  // the puller knows of data in a back
     bool wants_room_ = false;
+    size_t wanted_bytes_ = 0;  // of room, by has_room()
 };
 
 // The queue into a TCP connection, for a data loop.

@@ -84,6 +84,9 @@ void divide_in_proportion(uint32_t total,
 void attribute(std::span<const AttributionMember> members,
                uint32_t outer_bytes,
                Direction direction) {
+    if constexpr (!kCounts) {
+        return;
+    }
     if (members.size() == 1) {
         add_to(members[0], outer_bytes, direction);
         return;

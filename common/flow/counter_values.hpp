@@ -105,7 +105,7 @@ count_delay(LiveCounters& counters, uint64_t delay_us, uint64_t jitter_us, uint6
     add(counters.delay_us_sum, delay_us * packets);
     add(counters.jitter_us_sum, jitter_us * packets);
     add(counters.delay_samples, packets);
-    if (delay_us > value(counters.delay_us_max)) {
+    if (kCounts && delay_us > value(counters.delay_us_max)) {
         counters.delay_us_max.store(delay_us, std::memory_order_relaxed);
     }
 }

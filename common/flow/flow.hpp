@@ -21,11 +21,12 @@ using FlowId = base::StrongId<struct FlowTag, uint64_t>;
 //      |                        `--idle timeout------------------------------------^
 //      `--policy says no--> Refused --linger--> Closed
 //
-// Opening: no packet from the other side yet. Closing: late segments may still come; the tuple is
-// not reusable except by a new SYN. Refused: kept only to be shown and to answer repeated attempts.
+// Opening: no packet from the other side than the first yet. Closing: late segments may still come;
+// the tuple is not reusable except by a new SYN. Refused: kept only to be shown and to answer
+// repeated attempts.
 enum class FlowState : uint8_t { Opening, Open, Closing, Closed, Refused };
 
-// Which way a packet travels: Up is from the node to the Internet.
+// The way of a packet: Up is from the node to the Internet.
 enum class Direction : uint8_t { Up, Down };
 
 // State by which TCP tracking sees the end of a connection.
@@ -102,6 +103,8 @@ struct Flow {
     bool may_compress = true;   // policy
     bool is_opened = false;     // announced to the other end
     bool was_answered = false;  // a packet came down
+    // Direction of the first packet. Down: NAT knew it, whether or not the node still does.
+    Direction begun = Direction::Up;
     bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
     bool gives_way = false;     // in the lists of its shares: never answered, or closed
     uint8_t class_changes = 0;  // that its slots' ids count (FlowTable)

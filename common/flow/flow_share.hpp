@@ -31,6 +31,8 @@ class FlowShare {
     }
 
     size_t flows() const { return flows_; }
+    // Those that were answered and are not closed.
+    size_t running() const { return flows_ - giving_way_; }
     // Whether there is room for another one. `limit` 0: none.
     bool has_room(size_t limit, bool is_favoured) const {
         return limit == 0 || (flows_ < limit && (is_favoured || leaves_reserve(limit)));
@@ -63,12 +65,14 @@ class FlowShare {
     void add(Flow& flow) {
         ++flows_;
         favoured_ += flow.is_favoured ? 1 : 0;
+        giving_way_ += flow.gives_way ? 1 : 0;
         append(flow);
     }
     void remove(Flow& flow) {
         unlist(flow);
         --flows_;
         favoured_ -= flow.is_favoured ? 1 : 0;
+        giving_way_ -= flow.gives_way ? 1 : 0;
     }
     void append(Flow& flow) {
         List& list = list_of(flow);
@@ -87,6 +91,7 @@ class FlowShare {
     ShareLevel level_;
     size_t flows_ = 0;
     size_t favoured_ = 0;
+    size_t giving_way_ = 0;
     List lists_[2][2];  // answered or giving way; ordinary or favoured
     Counter* payload_ = nullptr;
 };

@@ -125,10 +125,11 @@ void FlowTable::set_share(Flow& flow, FlowShare& share) {
     }
 }
 
-void FlowTable::set_gives_way(Flow& flow, bool gives_way) {
-    if (flow.gives_way != gives_way) {
+void FlowTable::set_standing(Flow& flow, bool gives_way, bool is_favoured) {
+    if (flow.gives_way != gives_way || flow.is_favoured != is_favoured) {
         leave_shares(flow);
         flow.gives_way = gives_way;
+        flow.is_favoured = is_favoured;
         join_shares(flow);
     }
 }
@@ -212,7 +213,8 @@ Flow* FlowTable::create(const FiveTuple& tuple,
     flow->next_in_bucket = bucket;
     bucket = flow;
     ++size_;
-    flow->is_favoured = is_favoured(tuple, traffic_class);
+    flow->begun = origin.begun;
+    flow->is_favoured = origin.begun == Direction::Up && is_favoured(tuple, traffic_class);
     flow->share = origin.share;
     flow->gives_way = true;
     join_shares(*flow);
@@ -263,22 +265,25 @@ PacketVerdict FlowTable::on_packet(Flow& flow,
         return PacketVerdict::NewConnection;
     }
     const base::Duration gap = std::min(now - flow.last_packet_at, kMaxActiveGap);
-    if (gap > base::Duration::zero()) {
+    if (gap > base::Duration::zero() && !kCounts) {
+        flow.last_packet_at = now;
+    } else if (gap > base::Duration::zero()) {
         const auto gap_us = static_cast<uint64_t>(base::to_us(now.time_since_epoch()) -
                                                   base::to_us((now - gap).time_since_epoch()));
         add(flow.counters->counters.active_us, gap_us);
         flow.last_packet_at = now;
         flow.counters->last_at_us.store(utc_us(now), std::memory_order_relaxed);
     }
-    if (flow.state == FlowState::Opening && direction == Direction::Down) {
-        flow.state = FlowState::Open;
-        flow.was_answered = true;
-        set_gives_way(flow, false);
+    if (flow.state == FlowState::Opening) {
+        flow.was_answered = flow.was_answered || direction == Direction::Down;
+        flow.state = direction == flow.begun ? FlowState::Opening : FlowState::Open;
     }
     if (flow.tuple.protocol == Protocol::Tcp) {
         advance_tcp(flow, direction, summary.tcp_flags);
-        set_gives_way(flow, flow.gives_way || flow.state == FlowState::Closing);
     }
+    const bool is_nodes = flow.begun == Direction::Up || direction == Direction::Up;
+    set_standing(flow, flow.state == FlowState::Opening || flow.state == FlowState::Closing,
+                 flow.is_favoured || (is_nodes && is_favoured(flow.tuple, flow.traffic_class)));
     wheel_.arm(flow, now + idle_timeout(flow), now);
     return PacketVerdict::Accepted;
 }
@@ -316,11 +321,7 @@ bool FlowTable::reclassify(Flow& flow, base::TrafficClass traffic_class, base::T
     }
     slots_.release(flow.counters, Cause::ClassChange);
     flow.counters = slot;
-    if (!flow.is_favoured && is_favoured(flow.tuple, traffic_class)) {
-        leave_shares(flow);
-        flow.is_favoured = true;
-        join_shares(flow);
-    }
+    set_standing(flow, flow.gives_way, flow.is_favoured || is_favoured(flow.tuple, traffic_class));
     return true;
 }
 

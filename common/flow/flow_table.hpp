@@ -53,6 +53,8 @@ struct FlowOrigin {
     uint16_t app = 0;
     uint32_t index = 0;
     FlowShare* share = nullptr;  // outlives the flow; null: none
+    // Down: it gives way and has no reserve until the node sends.
+    Direction begun = Direction::Up;
 };
 
 // Whether a flow may have the reserve of a limit.
@@ -143,20 +145,26 @@ class FlowTable {
         return cursor < end ? cursor : kEnd;
     }
 
-    // Makes room for another flow in the table and in `share`, whose limit 0 means none. Flows that
-    // were never answered, or are closed, are displaced by `end`, which erases each. False: there
-    // is no room, which is counted as by create().
+    // Makes room for another flow in the table, where it may have `most`, and in `share`, whose
+    // limit 0 means none. Flows that were never answered, or are closed, are displaced by `end`,
+    // which erases each. False: there is no room, which is counted as by create().
     template <typename End>
-    bool make_room(bool is_favoured, FlowShare* share, size_t share_limit, End&& end) {
+    bool make_room(
+        bool is_favoured, FlowShare* share, size_t share_limit, End&& end, size_t most = SIZE_MAX) {
         const bool has_room = make_room_in(share, share_limit, is_favoured, end) &&
-                              make_room_in(&all_, max_flows_, is_favoured, end);
+                              make_room_in(&all_, std::min(most, max_flows_), is_favoured, end);
         if (!has_room) {
             count_refusal();
         }
         return has_room;
     }
 
-    // The same for `hosts`, that have `limit` flows of the table together.
+    // Whether an ordinary flow has a free place in a table of `most`, of which none gives way.
+    bool has_free_place(size_t most) const {
+        return all_.has_room(std::min(most, max_flows_), false);
+    }
+
+    // The same as make_room() for `hosts`, that have `limit` flows of the table together.
     template <typename End>
     bool make_room(bool is_favoured, const HostShares& hosts, size_t limit, End&& end) {
         limit = std::min(limit, max_flows_);
@@ -191,6 +199,9 @@ class FlowTable {
         if (share == nullptr) {
             return true;
         }
+        if (limit != 0 && share->running() >= limit) {
+            return false;  // whatever gave way, it would not be enough
+        }
         for (size_t i = 0; i < kMostGiveWay && !share->has_room(limit, is_favoured); ++i) {
             Flow* flow = share->gives_way_to(is_favoured);
             if (flow == nullptr) {
@@ -204,7 +215,7 @@ class FlowTable {
     void count_refusal();
     void join_shares(Flow& flow);
     void leave_shares(Flow& flow);
-    void set_gives_way(Flow& flow, bool gives_way);
+    void set_standing(Flow& flow, bool gives_way, bool is_favoured);
     size_t bucket_of(const packet::FiveTuple& tuple) const;
     Flow* next_expired(base::TimePoint now);
     Flow* take_flow();

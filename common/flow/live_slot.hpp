@@ -12,8 +12,17 @@ namespace continuo::flow {
 
 using Counter = std::atomic<uint64_t>;
 
+// False in a build that measures what counting costs (tests/bench, accounting).
+#ifdef CONTINUO_UNCOUNTED
+inline constexpr bool kCounts = false;
+#else
+inline constexpr bool kCounts = true;
+#endif
+
 inline void add(Counter& counter, uint64_t amount) {
-    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    if constexpr (kCounts) {
+        counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    }
 }
 inline uint64_t value(const Counter& counter) {
     return counter.load(std::memory_order_relaxed);

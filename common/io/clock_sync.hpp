@@ -3,7 +3,7 @@
 
 namespace continuo::io {
 
-// By an NTP client, as the kernel reports it (adjtimex(2)). False also if none runs.
+// An NTP client keeps the clock, as the kernel reports it (adjtimex(2)). False also if none runs.
 bool is_clock_synchronised();
 
 }  // namespace continuo::io

@@ -35,7 +35,7 @@ struct Pref64Notice {
 // Empty when the message is of another kind or has no prefix.
 std::optional<Pref64Notice> parse_pref64_notice(const NetlinkMessage& message);
 
-// What is thought of a prefix: the better first.
+// The opinion of a prefix: the better first.
 enum class Pref64Standing : uint8_t {
     Told,       // or proven
     ToldAgain,  // since it was doubted; or what came in its place has led nowhere either
@@ -60,7 +60,8 @@ class Pref64Table {
     void follow(std::vector<uint32_t> connected);
     // The one of the best standing; of several the one that has had it for longest.
     std::optional<KnownPref64> best(uint32_t interface_index, base::TimePoint now) const;
-    // What was heard by any interface. One that is doubted comes after those that were before.
+    // Each applies to the prefix on all interfaces. One that is doubted comes after those that were
+    // before.
     void doubt(const base::IpPrefix& prefix);
     void reconsider(const base::IpPrefix& prefix);
     void prove(const base::IpPrefix& prefix);

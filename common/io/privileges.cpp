@@ -120,7 +120,7 @@ bool is_there(const std::string& path) {
     return ::access(path.c_str(), F_OK) == 0;
 }
 
-// By the effective user.
+// The effective user counts.
 bool may(int mode, const std::string& path) {
     return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
 }

@@ -10,7 +10,7 @@
 
 namespace continuo::io {
 
-// Of all askers; what is beyond is left out, and counted.
+// The limit of all askers together; further ones are left out, and counted.
 inline constexpr size_t kMaxWatched = 256;
 
 // Whose addresses come first where there are more.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMillisecondDigits = 3;
 constexpr int kPercentDigits = 2;
+constexpr int kPriceDigits = 3;
 constexpr size_t kTextIndent = 10;  // of continued lines in reports
 
 // A column of `usage` that is present only if requested.
@@ -182,6 +183,12 @@ std::string cell(const JsonValue& value) {
     return json.number(value.number().value_or(0), 2).take();
 }
 
+std::string price_cell(const JsonValue& value) {
+    const auto price = value.number();
+    JsonWriter json;
+    return price ? json.number(*price, kPriceDigits).take() : std::string(kUnknown);
+}
+
 std::string bytes_cell(const JsonValue& value) {
     if (const auto bytes = value.unsigned_integer()) {
         return format_bytes(*bytes);
@@ -219,9 +226,9 @@ std::string rate_cell(const JsonValue& value) {
 }
 
 std::string state_word(std::string_view state, bool is_terminal) {
-    const Colour colour = state == "up"         ? Colour::Green
-                          : state == "degraded" ? Colour::Yellow
-                                                : Colour::Red;
+    const Colour colour = state == "up"                                ? Colour::Green
+                          : state == "degraded" || state == "draining" ? Colour::Yellow
+                                                                       : Colour::Red;
     return coloured(state, colour, is_terminal);
 }
 
@@ -294,6 +301,23 @@ std::string io_text(const JsonValue& io, size_t columns) {
            "\n";
 }
 
+namespace {
+
+// The price at a SNAPT, where usage is charged or the price is not the plan's own.
+std::string price_text(const JsonValue& told, bool is_priced, size_t columns) {
+    const auto price = told["price"].number();
+    if (!price || (!is_priced && *price == 1)) {
+        return {};
+    }
+    const std::string snapt = told.text("snapt");
+    return wrapped((snapt.empty() ? "" : snapt + ": ") + "usage costs " +
+                       price_cell(told["price"]) + " times the plan's price",
+                   columns, kTextIndent) +
+           "\n";
+}
+
+}  // namespace
+
 std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t columns) {
     const JsonValue& rows = usage["rows"];
     std::vector<UsageKeyColumn> keys;
@@ -345,7 +369,9 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
         table.add_row(std::move(cells));
     }
     std::string text = table.rows() == 0 ? "no usage\n" : table.render(is_terminal, columns);
+    text += price_text(usage, is_priced, columns);
     for (const JsonValue& snapt : usage["snapts"].items()) {
+        text += price_text(snapt, is_priced, columns);
         if (const std::string error = snapt.text("error"); !error.empty()) {
             text += wrapped("not included: " + snapt.text("snapt") + " (" + error + ")", columns,
                             kTextIndent) +

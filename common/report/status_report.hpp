@@ -122,6 +122,7 @@ std::string reload_json(std::span<const std::string> applied,
 // --- For people
 // "-" for null and for what is not there.
 std::string cell(const JsonValue& value);
+std::string price_cell(const JsonValue& value);  // three decimals
 std::string bytes_cell(const JsonValue& value);
 std::string count_cell(const JsonValue& value);
 std::string milliseconds_cell(const JsonValue& value);

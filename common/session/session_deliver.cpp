@@ -207,6 +207,7 @@ Flow* Session::flow_of_entry(const Opened& opened,
     opening.traffic_class = opened.header.traffic_class;
     opening.open = entry.open;
     opening.fields = &fields;
+    opening.has_packet = entry.kind != elision::EntryKind::Context;
     const bool is_echo =
         fields.protocol == packet::Protocol::Icmp || fields.protocol == packet::Protocol::IcmpV6;
     opening.tuple.local = node;

@@ -206,6 +206,9 @@ struct FlowOpening {
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     elision::OpenInfo open;
     const packet::HeaderFields* fields = nullptr;  // of its packet, during the call; null: unknown
+    // Else it is a context, made from the header of a packet that follows whole: whether that
+    // begins a connection is not known yet.
+    bool has_packet = true;
 };
 
 // The daemon's side of a session. Called only from on_datagrams, poll_transmit and on_timeout;

@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check)
+            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check | classify)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -22,7 +22,7 @@ _cnapt()
     done
 
     case $previous in
-        --config | --policy | --socket)
+        --config | --policy | --socket | --pcap)
             _cnapt_files -f "$current"
             return
             ;;
@@ -60,11 +60,11 @@ _cnapt()
     esac
 
     case $command in
-        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check help --help --version' ;;
+        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check classify help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check classify' -- "$current"))
                 return
             fi
             ;;
@@ -84,6 +84,7 @@ _cnapt()
             fi
             ;;
         doctor) options='--config --policy --state' ;;
+        classify) options='--pcap --config --policy --wide' ;;
         usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         check)
             options='--config --policy'

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload | disconnect | top)
+            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload | disconnect | drain | top)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -75,7 +75,7 @@ _snapt()
             return
             ;;
         --wait)
-            if [[ $current != -* ]]; then
+            if [[ $command != drain && $current != -* ]]; then
                 COMPREPLY=($(compgen -W 'up degraded down' -- "$current"))
                 return
             fi
@@ -112,11 +112,11 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows top disconnect drain usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect drain usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -149,6 +149,7 @@ _snapt()
                 return
             fi
             ;;
+        drain) options='--timeout --wait --undo' ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         quota) options='show set' ;;

@@ -27,6 +27,7 @@ Accountant::Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk
     : ledger_(std::move(ledger))
     , desk_(std::move(desk))
     , epoch_(ledger_->status().epoch)
+    , credits_(*ledger_)
     , status_(ledger_->status()) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
@@ -40,9 +41,11 @@ Accountant::~Accountant() {
 }
 
 std::optional<uint32_t> Accountant::open_session(const SessionIdentity& identity,
-                                                 Committed committed) {
+                                                 Committed committed,
+                                                 std::shared_ptr<UserMeter> meter) {
     const uint32_t number = next_session_number_.fetch_add(1, std::memory_order_relaxed);
-    const bool accepted = push({Opening{{number, identity}, std::move(committed)}, {}, {}});
+    const bool accepted =
+        push({Opening{{number, identity}, std::move(committed), std::move(meter)}, {}, {}});
     return accepted ? std::optional(number) : std::nullopt;
 }
 
@@ -71,6 +74,16 @@ bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) 
     return desk_->may_ask(query) && push({{}, Question{query, now_us, std::move(done)}, {}});
 }
 
+Accountant::UsageDone Accountant::priced(UsageDone done) const {
+    return [done = std::move(done),
+            permille = ledger_->options().price_permille](Result<UsageReport> usage) {
+        if (usage) {
+            usage->price_permille = permille;
+        }
+        done(std::move(usage));
+    };
+}
+
 // One pass over the slots serves all pending questions.
 void Accountant::answer(const std::vector<Question>& questions) {
     std::set<std::string> users;
@@ -89,10 +102,15 @@ void Accountant::answer(const std::vector<Question>& questions) {
     for (const Question& question : questions) {
         if (!sealed) {
             question.done(sealed.error());
-        } else if (!desk_->ask(question.query, question.done)) {
+        } else if (!desk_->ask(question.query, priced(question.done))) {
             question.done(base::Error{base::Errc::LimitReached, kTooManyQuestions, 0});
         }
     }
+}
+
+void Accountant::set_on_credit(std::function<void()> on_credit) {
+    const std::lock_guard lock(mutex_);
+    on_credit_ = std::move(on_credit);
 }
 
 void Accountant::flush() {
@@ -165,10 +183,15 @@ void Accountant::end_thread() {
 void Accountant::run() {
     std::unique_lock lock(mutex_);
     while (true) {
-        wake_.wait(lock, [this] {
+        const auto is_wanted = [this] {
             return !commands_.empty() || tick_us_ || !waiting_.empty() || is_ending_;
-        });
-        if (commands_.empty() && !tick_us_ && waiting_.empty()) {
+        };
+        if (const auto look_at = next_look()) {
+            wake_.wait_until(lock, *look_at, is_wanted);
+        } else {
+            wake_.wait(lock, is_wanted);
+        }
+        if (commands_.empty() && !tick_us_ && waiting_.empty() && is_ending_) {
             return;
         }
         std::deque<Command> commands = std::exchange(commands_, {});
@@ -177,8 +200,17 @@ void Accountant::run() {
         lock.unlock();
         serve(std::move(commands));
         if (tick_us) {
+            last_tick_us_ = *tick_us;
+            ticked_at_ = Clock::now();
             on_tick(*tick_us);
             seal_for_quotas(*tick_us);
+        }
+        const auto look_at = next_look();
+        if (look_at && (tick_us || Clock::now() >= *look_at)) {
+            using std::chrono::duration_cast;
+            const auto since_tick = Clock::now() - ticked_at_;
+            look_at_credits(last_tick_us_ +
+                            duration_cast<std::chrono::microseconds>(since_tick).count());
         }
         const LedgerStatus status = ledger_->status();
         lock.lock();
@@ -186,6 +218,34 @@ void Accountant::run() {
         for (std::promise<void>* served : waiting) {
             served->set_value();
         }
+    }
+}
+
+// Nothing before the first tick: there is no traffic either.
+std::optional<Accountant::Clock::time_point> Accountant::next_look() const {
+    return credits_.is_empty() || ticked_at_ == Clock::time_point{}
+               ? std::nullopt
+               : std::optional(looked_at_ + kCreditLook);
+}
+
+void Accountant::look_at_credits(int64_t now_us) {
+    looked_at_ = Clock::now();
+    const auto changed = credits_.look(now_us);
+    if (!changed && must_tell_) {
+        base::log(base::LogLevel::Error, "accounting: credits cannot be read: %.*s",
+                  static_cast<int>(changed.error().where.size()), changed.error().where.data());
+    }
+    must_tell_ = changed.has_value();
+    if (!changed || !*changed) {
+        return;
+    }
+    std::function<void()> on_credit;
+    {
+        const std::lock_guard lock(mutex_);
+        on_credit = on_credit_;
+    }
+    if (on_credit) {
+        on_credit();
     }
 }
 
@@ -248,6 +308,9 @@ void Accountant::serve(std::deque<Command> commands) {
         }
         if (command.opening) {
             openings.push_back(std::move(*command.opening));
+            if (openings.size() >= kMostOpenings) {
+                commit(openings);
+            }
             continue;
         }
         commit(openings);
@@ -257,12 +320,35 @@ void Accountant::serve(std::deque<Command> commands) {
     answer(questions);
 }
 
+// The meter's terms, before any traffic.
+Result<void> Accountant::prepare(const Opening& opening) {
+    if (opening.meter == nullptr) {
+        return {};
+    }
+    const int64_t now_us = opening.session.identity.opened_at_us;
+    opening.meter->set(CTN_TRY(first_terms(ledger_->database(), opening.meter->account(), now_us)));
+    CTN_TRY(credits_.add(opening.meter));
+    const LedgerStatus status = ledger_->status();
+    desk_->watch({opening.meter, {status.epoch, status.next_seq}, now_us});
+    return {};
+}
+
 void Accountant::commit(std::vector<Opening>& openings) {
     if (openings.empty()) {
         return;
     }
     std::vector<SessionOpening> sessions;
     sessions.reserve(openings.size());
+    std::erase_if(openings, [this](const Opening& opening) {
+        const auto prepared = prepare(opening);
+        if (!prepared && opening.committed) {
+            opening.committed(prepared.error());
+        }
+        return !prepared;
+    });
+    if (openings.empty()) {
+        return;
+    }
     for (const Opening& opening : openings) {
         sessions.push_back(opening.session);
     }

@@ -4,6 +4,7 @@
 // happens in the slots.
 #pragma once
 
+#include "snapt/accounting/credit_watch.hpp"
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/usage_desk.hpp"
 #include "snapt/app_names.hpp"
@@ -22,6 +23,8 @@ namespace continuo::snapt {
 // Most queued commands. A further one is refused and counted; the caller tries again later or
 // refuses the session.
 inline constexpr size_t kMaxLedgerCommands = 16'384;
+// Sessions that share a commit: the first of them waits until the last is read. A choice.
+inline constexpr size_t kMostOpenings = 64;
 // The ledger's thread has a lower priority than data (nice(2)); logins wait for it.
 inline constexpr int kAccountantNiceness = 5;
 
@@ -45,8 +48,11 @@ class Accountant {
     int64_t epoch() const { return epoch_; }
 
     // Opens a session, whose number its flows' slots use. Traffic may flow once `committed` was
-    // called with it.
-    std::optional<uint32_t> open_session(const SessionIdentity& identity, Committed committed);
+    // called with it. A meter, which has counted nothing, has its quota and credit by then, and is
+    // watched; if they cannot be read, there is no session.
+    std::optional<uint32_t> open_session(const SessionIdentity& identity,
+                                         Committed committed,
+                                         std::shared_ptr<UserMeter> meter = nullptr);
     bool close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
     // Takes the new entries of `names`, some time later.
     bool name_apps(uint32_t session_number, std::shared_ptr<AppNames> names);
@@ -55,8 +61,9 @@ class Accountant {
     // Seals, then sums. False: too many questions wait.
     bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
 
-    // Any thread. The user's quota and credit act on the meter until nobody else holds it.
-    void watch(std::shared_ptr<UserMeter> meter) { desk_->watch(std::move(meter)); }
+    // Called on the ledger's thread when credit has changed the state of a meter. Set it before
+    // sessions are opened.
+    void set_on_credit(std::function<void()> on_credit);
 
     // Waits until all earlier commands and ticks are done.
     void flush();
@@ -74,6 +81,7 @@ class Accountant {
     struct Opening {
         SessionOpening session;
         Committed committed;
+        std::shared_ptr<UserMeter> meter;
     };
     struct Question {
         UsageQuery query;
@@ -86,12 +94,18 @@ class Accountant {
         std::function<void(Ledger&)> action;
     };
 
+    using Clock = std::chrono::steady_clock;
+
     Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk> desk);
     bool push(Command command);
     void run();
     void serve(std::deque<Command> commands);
     void commit(std::vector<Opening>& openings);
+    base::Result<void> prepare(const Opening& opening);
+    void look_at_credits(int64_t now_us);
+    std::optional<Clock::time_point> next_look() const;
     void answer(const std::vector<Question>& questions);
+    UsageDone priced(UsageDone done) const;
     void note(const base::Result<size_t>& sealed);
     void on_tick(int64_t now_us);
     void seal_for_quotas(int64_t now_us);
@@ -104,6 +118,11 @@ class Accountant {
     std::atomic<uint64_t> refused_{0};
     bool was_failing_ = false;
     int64_t probed_at_us_ = 0;
+    CreditWatch credits_;    // the thread's, as the four below
+    bool must_tell_ = true;  // that credits cannot be read
+    Clock::time_point looked_at_{};
+    Clock::time_point ticked_at_{};
+    int64_t last_tick_us_ = 0;
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable wake_;
@@ -111,6 +130,7 @@ class Accountant {
     std::optional<int64_t> tick_us_;
     std::vector<std::promise<void>*> waiting_;  // flush() calls
     bool is_ending_ = false;
+    std::function<void()> on_credit_;
     LedgerStatus status_;
     std::optional<base::Error> write_error_;  // of the latest write; nothing: it went well
     int64_t write_error_since_us_ = 0;

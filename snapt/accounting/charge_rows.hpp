@@ -1,6 +1,7 @@
 // Database rows of charges, shared by booking, re-rating and verify.
 #pragma once
 
+#include "common/flow/accounting_record.hpp"
 #include "snapt/accounting/charges.hpp"
 
 #include <functional>
@@ -12,10 +13,16 @@ namespace continuo::snapt {
 // The query for such records; `rest` is its condition and order.
 std::string select_charged(std::string_view rest, std::string_view index = {});
 ChargedRecord charged_record(const Statement& row);
+std::string charged_snapt(const Statement& row);
+// The same of a record that the database may not have.
+ChargedRecord charged_record(const flow::UsageRecord& record);
 
-// Adds the price of the record; null: no plan. A record without a class is damaged, which verify
-// reports, and costs nothing.
-void add_record(ChargeSums& sums, const ChargedRecord& record, const rating::Plan* plan);
+// Adds the price of the record, that many times the plan's; null: no plan. A record without a class
+// is damaged, which verify reports, and costs nothing.
+void add_record(ChargeSums& sums,
+                const ChargedRecord& record,
+                const rating::Plan* plan,
+                double multiplier);
 
 // The query for charges `c`.
 std::string select_charges(std::string_view rest, std::string_view index = {});

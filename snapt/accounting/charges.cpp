@@ -25,12 +25,13 @@ struct ChargedColumn {
         Delay,
         Pre,
         Post,
-        Sharer
+        Sharer,
+        Snapt
     };
 };
 constexpr const char* kSelectCharged =
     "SELECT user_id,account_id,cls,epoch,seq,t_end,pay_up,pay_down,active_us,delay_us,pre,post,"
-    "sharer_id<>'' FROM usage_record ";
+    "sharer_id<>'',snapt_id FROM usage_record ";
 constexpr const char* kSelectCharges =
     "SELECT charge_id,account_id,snapt_id,epoch,first_seq,last_seq,quarter,cls,plan_id,plan_rev,"
     "records,pay_up,pay_down,pre,post,gross_ud,discount_ud,entry_id,discount_id,replaces,fault "
@@ -99,14 +100,45 @@ ChargedRecord charged_record(const Statement& row) {
     return record;
 }
 
-void add_record(ChargeSums& sums, const ChargedRecord& record, const rating::Plan* plan) {
+std::string charged_snapt(const Statement& row) {
+    return row.text(ChargedColumn::Snapt);
+}
+
+ChargedRecord charged_record(const flow::UsageRecord& record) {
+    ChargedRecord charged;
+    charged.user = record.user_id;
+    charged.account_id = record.account_id;
+    charged.epoch = record.epoch;
+    charged.seq = record.seq;
+    charged.end_us = record.t_end;
+    charged.cls = record.cls;
+    charged.bytes.records = 1;
+    charged.bytes.pay_up = record.pay_up;
+    charged.bytes.pay_down = record.pay_down;
+    charged.bytes.pre = record.pre;
+    charged.bytes.post = record.post;
+    charged.usage.traffic_class = static_cast<base::TrafficClass>(record.cls);
+    charged.usage.payload_bytes =
+        static_cast<uint64_t>(record.pay_up) + static_cast<uint64_t>(record.pay_down);
+    charged.usage.active_us = record.active_us;
+    charged.usage.delay_us = record.delay_us;
+    charged.usage.pre_bytes = std::max<int64_t>(record.pre, 0);
+    charged.usage.post_bytes = std::max<int64_t>(record.post, 0);
+    charged.usage.has_sharer = !record.sharer_id.empty();
+    return charged;
+}
+
+void add_record(ChargeSums& sums,
+                const ChargedRecord& record,
+                const rating::Plan* plan,
+                double multiplier) {
     sums.records += record.bytes.records;
     sums.pay_up += record.bytes.pay_up;
     sums.pay_down += record.bytes.pay_down;
     sums.pre += record.bytes.pre;
     sums.post += record.bytes.post;
     if (plan != nullptr && record.cls >= 0 && record.cls < int64_t{base::kTrafficClasses}) {
-        const rating::Charge charge = rating::rate(*plan, record.usage);
+        const rating::Charge charge = rating::rate(*plan, record.usage, multiplier);
         sums.gross_ud += charge.gross_ud;
         sums.discount_ud += charge.discount_ud;
     }
@@ -161,7 +193,7 @@ bool is_reserved_ref(std::string_view ref) {
            ref.starts_with(kRerateRef);
 }
 
-// By account: the records of one quarter, of all SNAPTs, are adjacent there.
+// The index by account serves: the records of one quarter, of all SNAPTs, are adjacent there.
 Result<void> ChargeSummer::load(const Charge& charge) {
     const std::string sql =
         select_charged("WHERE user_id=(SELECT user_id FROM account WHERE account_id=?1) AND "
@@ -193,9 +225,10 @@ Result<ChargeSums> ChargeSummer::sums(const Charge& charge, const rating::Plan* 
         CTN_TRY(load(charge));
     }
     ChargeSums sums;
+    const double multiplier = plans_.multiplier(charge.snapt_id, charge.epoch);
     for (const ChargedRecord& record : records_) {
         if (record.cls == charge.cls) {
-            add_record(sums, record, plan);
+            add_record(sums, record, plan, multiplier);
         }
     }
     return sums;

@@ -103,7 +103,8 @@ base::Result<void> visit_charges(Database& database,
 // and quarter in a row: the latest records are cached.
 class ChargeSummer {
   public:
-    explicit ChargeSummer(Database& database) : database_(database) {}
+    // Both must outlive it. The book has read what the database has.
+    ChargeSummer(Database& database, const PlanBook& plans) : database_(database), plans_(plans) {}
     // Null for no plan.
     base::Result<ChargeSums> sums(const Charge& charge, const rating::Plan* plan);
 
@@ -111,6 +112,7 @@ class ChargeSummer {
     base::Result<void> load(const Charge& charge);
 
     Database& database_;
+    const PlanBook& plans_;
     Charge range_;  // that records_ are of
     std::vector<ChargedRecord> records_;
 };

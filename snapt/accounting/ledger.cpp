@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -286,6 +287,7 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
         saved_.erase(flow_id);
     }
     take_merged(sealing);
+    std::move(sealing.watched.begin(), sealing.watched.end(), std::back_inserter(watched_records_));
     freed_flows_ = std::move(sealing.freed_flows);
     pending_apps_.clear();
     live_->free_slots(sealing.freed_slots);
@@ -382,6 +384,7 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
     record.flags |=
         pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);
     CTN_TRY(statements_->records.insert(record, sealing.sums));
+    note_watched(record, sealing);
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
     return record.t_end;

@@ -33,6 +33,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace continuo::snapt {
@@ -62,9 +63,10 @@ struct LedgerOptions {
     Destinations destinations = Destinations::None;
     // Most records of a user in an interval, beside one for each session and class; 0: any number.
     uint32_t user_records = 1000;
-    bool is_aggregate = false;    // only merged records
-    uint32_t user_slots = 0;      // as LiveFileOptions
-    uint64_t min_free_bytes = 0;  // below this flows are merged; 0: never
+    bool is_aggregate = false;       // only merged records
+    uint32_t user_slots = 0;         // as LiveFileOptions
+    uint64_t min_free_bytes = 0;     // below this flows are merged; 0: never
+    uint32_t price_permille = 1000;  // of the plan's, for the records of this run
     // Disk space held back for when the disk is full; 0: none.
     uint64_t reserve_bytes = 0;
     // Free bytes of the disk that holds a folder; nothing: unknown.
@@ -145,6 +147,18 @@ class Ledger {
     base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
     // Payload of the account, both ways, merged in this interval.
     int64_t merged_payload(int64_t account_id) const;
+    // From now on keeps a copy of each record of these accounts that is committed, until it is
+    // taken. Their number is that of `user_records`: take them often.
+    void watch(std::set<int64_t> accounts) { watched_ = std::move(accounts); }
+    void watch_also(int64_t account) { watched_.insert(account); }
+    std::vector<flow::UsageRecord> take_watched_records() {
+        return std::exchange(watched_records_, {});
+    }
+    // Visits what the watched accounts have counted since their last records, as records that end
+    // now. Stops at an error.
+    base::Result<void>
+    visit_unsealed(int64_t now_us,
+                   const std::function<base::Result<void>(const flow::UsageRecord&)>& visit) const;
     // Last seal of all flows and sessions. Nobody may count afterwards.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 
@@ -200,6 +214,8 @@ class Ledger {
     base::Result<void>
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
+    void note_watched(const flow::UsageRecord& record, Sealing& sealing) const;
+    void end_merged(flow::UsageRecord& record, const SlotImage& image, int64_t end_us) const;
     void look_at_disk(int64_t now_us);
     // After a failed write: true when another try is worthwhile.
     base::Result<void> write_probe(int64_t now_us);
@@ -234,6 +250,8 @@ class Ledger {
     std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
     uint64_t next_merged_id_ = kMergedFlowIdBase;
     std::unordered_map<std::string, uint32_t> records_of_;  // users, in this interval
+    std::set<int64_t> watched_;                             // accounts
+    std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;

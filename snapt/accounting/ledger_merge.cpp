@@ -170,15 +170,20 @@ Result<void>
 Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing) {
     UsageRecord record = make_record(image, image.counters);
     record.seq = sealing.next_seq++;
-    record.t_end = pass.end_us;
-    record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
-    // Flows that were active at the same time: the priced rate is that of all together.
-    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
+    end_merged(record, image, pass.end_us);
     record.cause = pass.cause;
     record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
+    note_watched(record, sealing);
     return statements_->records.insert(record, sealing.sums);
+}
+
+void Ledger::end_merged(UsageRecord& record, const SlotImage& image, int64_t end_us) const {
+    record.t_end = end_us;
+    record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
+    // Flows that were active at the same time: the priced rate is that of all together.
+    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
 }
 
 // After the commit.

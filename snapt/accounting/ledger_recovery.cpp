@@ -1,6 +1,7 @@
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/ledger_statements.hpp"
 #include "snapt/accounting/schema.hpp"
+#include "snapt/accounting/snapt_prices.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -98,6 +99,7 @@ Result<void> Ledger::recover(int64_t now_us) {
         "DELETE FROM open_flow; DELETE FROM open_app; DELETE FROM open_session;"));
     const int64_t next_epoch = std::max(epoch, CTN_TRY(epoch_of_live_file(options_))) + 1;
     CTN_TRY(write_state(next_epoch, 0));
+    CTN_TRY(set_snapt_price(database_, options_.snapt_id, next_epoch, options_.price_permille));
     CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(next_epoch)));
     CTN_TRY(transaction.commit());
     sessions_.clear();

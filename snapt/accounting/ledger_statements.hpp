@@ -24,6 +24,7 @@ struct Ledger::Sealing {
     int64_t next_seq = 0;
     size_t records = 0;
     RecordSums sums;  // of those records
+    std::vector<flow::UsageRecord> watched;
     uint64_t orphans = 0;
 };
 

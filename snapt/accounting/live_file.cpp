@@ -328,6 +328,11 @@ bool LiveFile::read(uint32_t slot, SlotImage& image) const {
     return true;
 }
 
+uint32_t LiveFile::session_of(uint32_t slot) const {
+    const bool is_free = first_[slot].state.load(std::memory_order_acquire) == SlotState::Free;
+    return is_free ? 0 : first_[slot].session_number;
+}
+
 // Closed slots are the caller's alone until they are in `free_`: no loop waits for what is done of
 // each.
 void LiveFile::free_slots(std::span<const uint32_t> slots) {

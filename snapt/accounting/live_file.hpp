@@ -95,6 +95,7 @@ class LiveFile final : public flow::SlotSource {
     // consistent; of an open slot each counter is a value that it had.
     uint32_t high_water() const { return high_water_.load(std::memory_order_acquire); }
     bool read(uint32_t slot, SlotImage& image) const;  // false: free
+    uint32_t session_of(uint32_t slot) const;          // 0: free
     void free_slots(std::span<const uint32_t> slots);
     // The owner of a session's slots: set before the first is taken, until the last is free.
     void set_owner(uint32_t session_number, const std::string& user);

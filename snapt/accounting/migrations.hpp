@@ -140,6 +140,13 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
     "",  // longer images in open_flow; shorter ones are read
     kUsageSumsSql,
+    "CREATE TABLE snapt_price("
+    "  snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL, price_permille INTEGER NOT NULL,"
+    "  PRIMARY KEY(snapt_id, epoch)) STRICT, WITHOUT ROWID;"
+    "CREATE TRIGGER snapt_price_is_not_changed BEFORE UPDATE ON snapt_price BEGIN "
+    "SELECT RAISE(ABORT, 'prices are only added'); END;"
+    "CREATE TRIGGER snapt_price_is_not_removed BEFORE DELETE ON snapt_price BEGIN "
+    "SELECT RAISE(ABORT, 'prices are only added'); END;",
 };
 
 }  // namespace continuo::snapt

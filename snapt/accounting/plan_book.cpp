@@ -7,11 +7,12 @@ using base::Result;
 
 Result<bool> PlanBook::refresh(Database& database) {
     Statement count = CTN_TRY(database.prepare(
-        "SELECT (SELECT coalesce(max(use_id),0) FROM plan_use),(SELECT count(*) FROM plan)"));
+        "SELECT (SELECT coalesce(max(use_id),0) FROM plan_use),(SELECT count(*) FROM plan),"
+        "(SELECT count(*) FROM snapt_price)"));
     if (!CTN_TRY(count.step())) {
         return Error{base::Errc::Malformed, "ledger.db is damaged", 0};
     }
-    const std::pair rows(count.integer(0), count.integer(1));
+    const std::array rows = {count.integer(0), count.integer(1), count.integer(2)};
     if (seen_ == rows) {
         return false;
     }
@@ -27,6 +28,7 @@ Result<bool> PlanBook::refresh(Database& database) {
     while (CTN_TRY(select.step())) {
         revisions_[select.integer(0)].push_back({select.integer(1), select.integer(2)});
     }
+    prices_ = CTN_TRY(SnaptPrices::load(database));
     seen_ = rows;
     return true;
 }
@@ -65,16 +67,22 @@ Result<std::shared_ptr<const rating::Plan>> PlanBook::plan(Database& database,
     if (terms.plan_id == kNoPlan) {
         return std::shared_ptr<const rating::Plan>();
     }
-    auto& plan = plans_[{terms.plan_id, terms.revision}];
-    if (plan == nullptr) {
+    const std::pair key{terms.plan_id, terms.revision};
+    auto known = plans_.find(key);
+    if (known == plans_.end()) {
         const PlanRevision stored =
             CTN_TRY(find_plan(database, std::to_string(terms.plan_id), terms.revision));
-        plan = rating::parse_plan(stored.toml, stored.name).plan;
+        // Null, and kept, where it cannot be parsed: a revision never changes.
+        known =
+            plans_
+                .emplace(key,
+                         rating::parse_plan(stored.toml, stored.name, rating::PlanUse::Stored).plan)
+                .first;
     }
-    if (plan == nullptr) {
+    if (known->second == nullptr) {
         return Error{base::Errc::Malformed, "a price plan in ledger.db cannot be read", 0};
     }
-    return plan;
+    return known->second;
 }
 
 }  // namespace continuo::snapt

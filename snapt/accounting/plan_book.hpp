@@ -1,10 +1,12 @@
 // PlanBook: which revision of which price plan applies to an account at a time, by `snapt plan use`
-// and `plan add`, and the plans themselves.
+// and `plan add`, the plans themselves, and how many times their price each SNAPT asks.
 #pragma once
 
 #include "rating/plan.hpp"
 #include "snapt/accounting/plan_store.hpp"
+#include "snapt/accounting/snapt_prices.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +34,10 @@ class PlanBook {
     // Null: no plan. Malformed: not as it was added.
     base::Result<std::shared_ptr<const rating::Plan>> plan(Database& database,
                                                            const PlanTerms& terms);
+    // For the records of that run.
+    double multiplier(const std::string& snapt_id, int64_t epoch) const {
+        return prices_.multiplier(snapt_id, epoch);
+    }
 
   private:
     struct Revision {
@@ -40,10 +46,11 @@ class PlanBook {
     };
     int64_t plan_of(int64_t account_id, int64_t at_us) const;
 
-    std::optional<std::pair<int64_t, int64_t>> seen_;     // rows of both tables, which only grow
+    std::optional<std::array<int64_t, 3>> seen_;          // rows of the tables, which only grow
     std::map<int64_t, std::vector<PlanUse>> uses_;        // by account
     std::map<int64_t, std::vector<Revision>> revisions_;  // by plan
     std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const rating::Plan>> plans_;
+    SnaptPrices prices_;
 };
 
 }  // namespace continuo::snapt

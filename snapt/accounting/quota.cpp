@@ -1,8 +1,9 @@
 #include "snapt/accounting/quota.hpp"
 
 #include "common/config/units.hpp"
-#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/time_zone.hpp"
+#include "snapt/accounting/usage_sums.hpp"
 
 #include <map>
 
@@ -109,15 +110,37 @@ used_since(Database& database, const Account& account, int64_t from_us, const Se
     return select.integer(0);
 }
 
+// A period begins with a quarter of an hour; its first day may be one of another zone.
+Result<int64_t> used_by_sums(Database& database, const Account& account, int64_t from_us) {
+    if (from_us % kQuarterUs != 0) {
+        return used_since(database, account, from_us);
+    }
+    const int64_t quarter = from_us / kQuarterUs;
+    const int64_t day = quarter / kQuartersOfDay + (quarter % kQuartersOfDay > 0 ? 1 : 0);
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT coalesce(sum(pay_up+pay_down),0) FROM usage_sum WHERE user_id=?1 AND account_id=?2 "
+        "AND ((unit_s=86400 AND unit>=?3) OR (unit_s=900 AND unit>=?4 AND unit<?5))"));
+    select.bind(1, std::string_view(account.user)).bind(2, account.id).bind(3, day);
+    select.bind(4, quarter).bind(5, day * kQuartersOfDay);
+    if (!CTN_TRY(select.step())) {
+        return Error{Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    return select.integer(0);
+}
+
 Result<std::vector<AccountTerms>>
 account_terms(Database& database, const std::optional<std::string>& user, int64_t now_us) {
-    Statement select = CTN_TRY(database.prepare(
+    // A login asks for one user: by the index.
+    const std::string sql =
         "SELECT a.account_id,u.user_id,a.quota_bytes,a.quota_period,a.zone,a.credit_limit_ud,"
         "coalesce(b.balance_ud,0),a.on_exhausted,coalesce(a.throttle_bits_per_s,0) FROM user u "
         "JOIN account a USING(account_id) LEFT JOIN balance b USING(account_id) WHERE "
-        "(a.quota_bytes IS NOT NULL OR a.credit_limit_ud IS NOT NULL) AND "
-        "(?1 IS NULL OR u.user_id=?1) ORDER BY u.user_id"));
-    select.bind(1, user);
+        "(a.quota_bytes IS NOT NULL OR a.credit_limit_ud IS NOT NULL)" +
+        std::string(user ? " AND u.user_id=?1" : "") + " ORDER BY u.user_id";
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    if (user) {
+        select.bind(1, std::string_view(*user));
+    }
     Zones zones;
     std::vector<AccountTerms> all;
     while (CTN_TRY(select.step())) {

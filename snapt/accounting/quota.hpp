@@ -32,7 +32,6 @@ struct AccountTerms {
     std::optional<int64_t> credit_limit_ud;
     int64_t balance_ud = 0;
     Exhaustion then;
-    bool is_out_of_credit() const { return credit_limit_ud && balance_ud <= -*credit_limit_ud; }
 };
 // Accounts of users with a quota or a credit, by name; with `user` only that user's.
 base::Result<std::vector<AccountTerms>>
@@ -45,6 +44,9 @@ struct SealEnd {
 // Payload of the account's records that ended after `from_us`; with `until` only up to that seal.
 base::Result<int64_t>
 used_since(Database& database, const Account& account, int64_t from_us, const SealEnd& until = {});
+
+// The same, of all records, from the sums that are kept beside them: quick, however many there are.
+base::Result<int64_t> used_by_sums(Database& database, const Account& account, int64_t from_us);
 
 struct QuotaUse {
     AccountTerms terms;

@@ -1,14 +1,40 @@
 #include "snapt/accounting/quota_watch.hpp"
 
+#include "snapt/accounting/usage_booker.hpp"
+
 #include <utility>
 
 namespace continuo::snapt {
 
 using base::Result;
 
-void QuotaWatch::add(std::shared_ptr<UserMeter> meter) {
-    const UserMeter* const key = meter.get();
-    watched_.try_emplace(key).first->second.meter = std::move(meter);
+Result<MeterTerms> first_terms(Database& database, const Account& account, int64_t now_us) {
+    MeterTerms first;
+    if (now_us < kEarliestUs) {
+        return first;
+    }
+    for (const AccountTerms& terms : CTN_TRY(account_terms(database, account.user, now_us))) {
+        if (terms.account.id != account.id) {
+            continue;
+        }
+        first.quota = terms.quota;
+        first.until_us = terms.until_us;
+        first.then = terms.then;
+        if (terms.quota) {
+            first.used_bytes = CTN_TRY(used_by_sums(database, account, terms.from_us));
+        }
+    }
+    return first;
+}
+
+void QuotaWatch::add(NewMeter added) {
+    const UserMeter* const key = added.meter.get();
+    const auto [at, is_new] = watched_.try_emplace(key);
+    if (is_new) {
+        at->second.end = added.end;
+        at->second.begun_at_us = added.at_us;
+        at->second.meter = std::move(added.meter);
+    }
 }
 
 void QuotaWatch::on_sealed(const SealedMeter& sealed) {
@@ -32,12 +58,12 @@ std::vector<std::shared_ptr<UserMeter>> QuotaWatch::to_seal(bool all) const {
     return meters;
 }
 
-// Without an earlier seal, unrecorded counts are missing until the next one.
+// Without an earlier seal, unrecorded counts from before the meter are missing until the next one,
+// and all of them in a period that began after it.
 Result<void> QuotaWatch::look_at(Watched& watched, const AccountTerms& terms) {
     MeterTerms now;
     now.quota = terms.quota;
     now.until_us = terms.until_us;
-    now.is_out_of_credit = terms.is_out_of_credit();
     now.then = terms.then;
     watched.has_quota = terms.quota.has_value();
     if (watched.has_quota) {
@@ -46,7 +72,10 @@ Result<void> QuotaWatch::look_at(Watched& watched, const AccountTerms& terms) {
             watched.was_sealed = false;
         }
         if (watched.must_add_up) {
-            if (!watched.was_sealed) {
+            // A meter that began in this period has counted all of it.
+            const bool is_whole = watched.begun_at_us != 0 && watched.begun_at_us >= terms.from_us;
+            if (!watched.was_sealed && !is_whole) {
+                watched.begun_at_us = 0;
                 watched.counted = watched.meter->counted();
                 watched.end = {};
                 watched.merged_bytes = 0;

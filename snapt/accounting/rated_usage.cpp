@@ -1,5 +1,7 @@
 #include "snapt/accounting/rated_usage.hpp"
 
+#include "snapt/accounting/snapt_prices.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -31,12 +33,13 @@ struct Column {
         Delay,
         Pre,
         Post,
-        Sharer
+        Sharer,
+        Epoch
     };
 };
 constexpr const char* kSelectCharged =
     "SELECT user_id,account_id,cls,snapt_id,t_end,app,pay_up,pay_down,active_us,delay_us,pre,post,"
-    "sharer_id<>''";
+    "sharer_id<>'',epoch";
 
 // Sums of two charges; real ones do not reach the bounds.
 int64_t added(int64_t one, int64_t other) {
@@ -132,13 +135,16 @@ Result<UsageReport> rate_usage(Database& database,
     Statement select =
         CTN_TRY(database.prepare((kSelectCharged + usage_source_sql(query)).c_str()));
     bind_usage(select, query);
+    const SnaptPrices prices = CTN_TRY(SnaptPrices::load(database));
     std::unordered_map<std::string, Sums> sums;
     while (CTN_TRY(select.step())) {
         if (select.integer(Column::Class) < 0 ||
             select.integer(Column::Class) >= int64_t{base::kTrafficClasses}) {
             return Error{base::Errc::Malformed, "ledger.db is damaged: a record of no class", 0};
         }
-        const rating::Charge charge = rating::rate(plan, usage_of(select));
+        const double multiplier =
+            prices.multiplier(select.text(Column::Snapt), select.integer(Column::Epoch));
+        const rating::Charge charge = rating::rate(plan, usage_of(select), multiplier);
         Sums& sum = sums[group_of(select, query, zone)];
         sum.gross_ud = added(sum.gross_ud, charge.gross_ud);
         sum.discount_ud = added(sum.discount_ud, charge.discount_ud);

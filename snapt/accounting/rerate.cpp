@@ -111,7 +111,7 @@ Result<Rerated> rerate(Database& database,
     static_cast<void>(CTN_TRY(plans.refresh(database)));
     const std::vector<Charge> charges = CTN_TRY(charges_in(database, span, after, limit));
     Rerated rerated;
-    ChargeSummer summer(database);
+    ChargeSummer summer(database, plans);
     std::vector<Replacement> replacements;
     for (const Charge& charge : charges) {
         auto replacement = CTN_TRY(replacement_of(database, plans, summer, span, charge, rerated));

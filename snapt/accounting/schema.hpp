@@ -10,7 +10,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 12;
+inline constexpr int64_t kSchemaVersion = 13;
 
 // Images that open_flow may hold, by the version that began to write them: what an image lacks at
 // its end is 0. Each form has what the one before lacks: undelivered_down, tunnel_up and
@@ -124,6 +124,13 @@ CREATE INDEX charge_account ON charge(account_id, quarter);
 CREATE INDEX charge_fault ON charge(quarter) WHERE fault IS NOT NULL;
 CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+-- What usage costs at a SNAPT, in permille of the plan's price: from an epoch on, which is a run, until another follows.
+-- Before the first it is 1000. Only added.
+CREATE TABLE snapt_price(
+  snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL, price_permille INTEGER NOT NULL,
+  PRIMARY KEY(snapt_id, epoch)) STRICT, WITHOUT ROWID;
+CREATE TRIGGER snapt_price_is_not_changed BEFORE UPDATE ON snapt_price BEGIN SELECT RAISE(ABORT, 'prices are only added'); END;
+CREATE TRIGGER snapt_price_is_not_removed BEFORE DELETE ON snapt_price BEGIN SELECT RAISE(ABORT, 'prices are only added'); END;
 )sql";
 
 }  // namespace continuo::snapt

@@ -404,7 +404,7 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
     }
     const TimeZone zone = CTN_TRY(TimeZone::load(query.zone));
     CTN_TRY(database.set_zone(zone));
-    UsageReport report{query.from_us, query.to_us, query.zone, {}};
+    UsageReport report{query.from_us, query.to_us, query.zone, {}, {}};
     const GiveUp give_up(database, limits.give_up);
     const bool tells_charges = CTN_TRY(has_charges(database, query));
     Statement select = CTN_TRY(database.prepare(usage_sql(query).c_str()));

@@ -75,6 +75,8 @@ struct UsageReport {
     std::optional<int64_t> to_us;
     std::string zone;
     std::vector<UsageRow> rows;  // ordered by the keys
+    // The price here now, in permille of the plan's. Nothing where only records are read.
+    std::optional<uint32_t> price_permille{};
 };
 
 // NotFound for an unknown zone, InvalidConfig for a repeated key, LimitReached beyond `limits`.

@@ -124,7 +124,7 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
         bill.fault = found ? "" : reason_of(found.error());
         plan = found ? *found : nullptr;
     }
-    add_record(charge.sums, record, plan.get());
+    add_record(charge.sums, record, plan.get(), plans_.multiplier(batch_->snapt_id, batch_->epoch));
     if (charge.sums.gross_ud > kMaxBalanceUd) {
         bill.fault = "no balance goes beyond 10^12 denarii";
     }

@@ -201,7 +201,7 @@ void UsageDesk::tick(int64_t now_us) {
     wake_.notify_one();
 }
 
-void UsageDesk::watch(std::shared_ptr<UserMeter> meter) {
+void UsageDesk::watch(NewMeter meter) {
     const std::lock_guard lock(mutex_);
     new_meters_.push_back(std::move(meter));
     has_meters_ = true;
@@ -241,7 +241,7 @@ void UsageDesk::look_at_quotas(std::unique_lock<std::mutex>& lock) {
     to_seal_.clear();  // they hold meters, too
     with_quota_.clear();
     lock.unlock();
-    for (auto& meter : added) {
+    for (NewMeter& meter : added) {
         quotas_.add(std::move(meter));
     }
     for (SealedMeter& one : sealed) {

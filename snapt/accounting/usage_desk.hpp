@@ -72,8 +72,8 @@ class UsageDesk {
     // noticed first.
     void tick(int64_t now_us);
 
-    // Any thread. The user's quota and credit act on the meter until nobody else holds it.
-    void watch(std::shared_ptr<UserMeter> meter);
+    // Any thread. The user's quota acts on the meter until nobody else holds it.
+    void watch(NewMeter meter);
     // Meters whose users' records must be sealed now: each once, and again after each quarter of an
     // hour. on_sealed() follows.
     std::vector<std::shared_ptr<UserMeter>> take_to_seal(int64_t now_us);
@@ -137,7 +137,7 @@ class UsageDesk {
     std::optional<int64_t> look_at_us_;  // quotas are to be looked at
     int64_t looked_at_us_ = 0;
     bool has_meters_ = false;
-    std::vector<std::shared_ptr<UserMeter>> new_meters_;
+    std::vector<NewMeter> new_meters_;
     std::vector<SealedMeter> sealed_;
     std::vector<std::shared_ptr<UserMeter>> to_seal_;  // for the first time
     std::vector<std::shared_ptr<UserMeter>> with_quota_;

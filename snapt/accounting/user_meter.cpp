@@ -26,17 +26,28 @@ std::string_view to_string(Allowance::State state) {
 
 void UserMeter::set(const MeterTerms& terms) {
     const std::lock_guard lock(mutex_);
-    if (terms == terms_) {
-        return;
+    if (terms != terms_) {
+        terms_ = terms;
+        apply();
     }
-    terms_ = terms;
-    const uint64_t act_at = terms.is_out_of_credit ? 0
-                            : terms.quota          ? counted_when(terms, terms.quota->bytes)
-                                                   : kNever;
-    const bool throttles = terms.then.action == OnExhausted::Throttle;
-    throttle_bits_per_s_.store(terms.then.bits_per_s, std::memory_order_relaxed);
+}
+
+void UserMeter::set_credit(bool is_out_of_credit) {
+    const std::lock_guard lock(mutex_);
+    if (is_out_of_credit != is_out_of_credit_) {
+        is_out_of_credit_ = is_out_of_credit;
+        apply();
+    }
+}
+
+void UserMeter::apply() {
+    const uint64_t act_at = is_out_of_credit_ ? 0
+                            : terms_.quota    ? counted_when(terms_, terms_.quota->bytes)
+                                              : kNever;
+    const bool throttles = terms_.then.action == OnExhausted::Throttle;
+    throttle_bits_per_s_.store(terms_.then.bits_per_s, std::memory_order_relaxed);
     throttle_at_.store(throttles ? act_at : kNever, std::memory_order_relaxed);
-    stop_at_.store(terms.then.action == OnExhausted::Stop ? act_at : kNever,
+    stop_at_.store(terms_.then.action == OnExhausted::Stop ? act_at : kNever,
                    std::memory_order_relaxed);
 }
 
@@ -49,14 +60,14 @@ Allowance UserMeter::allowance() const {
     allowance.used_bytes = terms_.quota ? terms_.used_bytes + static_cast<int64_t>(since) : 0;
     const bool is_used_up = terms_.quota && allowance.used_bytes >= terms_.quota->bytes;
     // The end of the quota is known and may come first: credit is reported when it alone acts.
-    allowance.is_for_credit = terms_.is_out_of_credit && !is_used_up;
-    if (is_used_up || terms_.is_out_of_credit) {
+    allowance.is_for_credit = is_out_of_credit_ && !is_used_up;
+    if (is_used_up || is_out_of_credit_) {
         constexpr std::array kStates = {Allowance::State::Noted, Allowance::State::Throttled,
                                         Allowance::State::Stopped};
         allowance.state = kStates[static_cast<size_t>(terms_.then.action)];
         allowance.bits_per_s =
             allowance.state == Allowance::State::Throttled ? terms_.then.bits_per_s : 0;
-        allowance.until_us = terms_.is_out_of_credit ? 0 : allowance.until_us;
+        allowance.until_us = is_out_of_credit_ ? 0 : allowance.until_us;
     } else if (terms_.quota && allowance.used_bytes >= warned_from(*terms_.quota)) {
         allowance.state = Allowance::State::Warned;
     }

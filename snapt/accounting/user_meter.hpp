@@ -1,6 +1,7 @@
 // UserMeter: a user's usage since its arrival, and the count from which its quota or credit acts.
-// The data loop counts and asks, a few loads per packet; the desk's thread sets the count
-// (QuotaWatch).
+// The data loop counts and asks, a few loads per packet. The ledger's thread sets the terms before
+// the user's traffic, and then whether there is credit (CreditWatch); the desk's thread sets the
+// terms from then on (QuotaWatch).
 #pragma once
 
 #include "common/flow/live_slot.hpp"
@@ -19,13 +20,12 @@ namespace continuo::snapt {
 // Share of the quota at which a user is warned.
 inline constexpr int64_t kWarnPercent = 80;
 
-// Terms that apply to an account now.
+// Terms that apply to an account now. `then` is for its credit, too.
 struct MeterTerms {
     std::optional<Quota> quota;
     int64_t until_us = 0;    // the quota's period ends
     int64_t used_bytes = 0;  // of the quota, at `counted`
     uint64_t counted = 0;    // UserMeter::counted() then
-    bool is_out_of_credit = false;
     Exhaustion then;
     bool operator==(const MeterTerms&) const = default;
 };
@@ -64,6 +64,7 @@ class UserMeter {
 
     // --- Any thread
     void set(const MeterTerms& terms);
+    void set_credit(bool is_out_of_credit);
     Allowance allowance() const;
 
   private:
@@ -74,8 +75,11 @@ class UserMeter {
     std::atomic<uint64_t> stop_at_{kNever};
     std::atomic<uint64_t> throttle_at_{kNever};
     std::atomic<uint64_t> throttle_bits_per_s_{0};
-    mutable std::mutex mutex_;
-    MeterTerms terms_;  // guarded
+    void apply();  // locked
+
+    mutable std::mutex mutex_;  // guards what follows
+    MeterTerms terms_;
+    bool is_out_of_credit_ = false;
 };
 
 }  // namespace continuo::snapt

@@ -167,7 +167,7 @@ void add_due(std::map<int64_t, int64_t>& due, const std::optional<int64_t>& entr
 Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks) {
     PlanBook plans;
     static_cast<void>(CTN_TRY(plans.refresh(database)));
-    ChargeSummer summer(database);
+    ChargeSummer summer(database, plans);
     Faults faults;
     uint64_t count = 0;
     std::map<int64_t, int64_t> due;  // by entry

@@ -161,6 +161,8 @@ std::string metrics_text(const JsonValue& status, const HttpServer::Counters& ht
     to.family("degraded", kGauge,
               "Whether something hinders the service; `snapt status` says what.");
     to.add(uint64_t{status.text("state") == "degraded" ? 1U : 0U});
+    to.family("draining", kGauge, "Whether an operator empties it: no new sessions and flows.");
+    to.add(uint64_t{status["draining"].is_object() ? 1U : 0U});
     to.one("uptime_seconds", kGauge, "Time since the start.", status["uptime_s"]);
     to.one("sessions", kGauge, "Sessions of nodes.", status["sessions"]);
     to.one("flows", kGauge, "Flows of nodes.", status["flows"]);

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -14,8 +15,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 sys.dont_write_bytecode = True
 
-from benches import handover, latency, packets  # noqa: E402
-from harness import measure, report, tunnels  # noqa: E402
+from benches import accounting, handover, latency, packets  # noqa: E402
+from harness import measure, process, report, tunnels  # noqa: E402
 from harness.process import Skip  # noqa: E402
 
 
@@ -121,6 +122,42 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(self.handover_of("continuo", "boringtun", skipped={"openvpn": "not installed"}), {"skipped"})
         self.result.rows = []
         self.assertEqual(self.handover_of("continuo", "openvpn", skipped={}), {"must"})
+
+    def accounting_of(self, counted_us, uncounted_us):
+        self.result.rows = []
+        pairs = [((counted + 1, counted), (uncounted + 1, uncounted)) for counted, uncounted in zip(counted_us, uncounted_us)]
+        quietly(accounting.report, self.result, "some", pairs)
+        return next(row for row in self.result.rows if row["name"] == "some: both ends, counting costs")
+
+    def test_what_counting_costs_is_the_mean_of_the_ratios(self):
+        row = self.accounting_of([10.1, 10.1, 20.2], [10, 10, 20])
+        self.assertAlmostEqual(row["value"], 1)
+        self.assertEqual((row["verdict"], row["n"]), ("must", 3))
+        self.assertEqual(self.accounting_of([10.3, 10.3], [10, 10])["verdict"], "short")
+
+    def test_accounting_without_another_build_is_skipped(self):
+        self.context.uncounted = None
+        with self.assertRaises(process.Skip):
+            accounting.run(self.context, self.result)
+
+    def test_a_build_that_is_not_what_it_should_be_is_no_measurement(self):
+        class Tunnel(contextlib.nullcontext):
+            snapt = cnapt = types.SimpleNamespace(pid=os.getpid())
+            require = start = lambda self, *_: None
+
+        real = accounting.Continuo, accounting.measure.blast, accounting.measure.wait_quiet, accounting.payload_counted
+        accounting.Continuo = lambda *_, **__: Tunnel()
+        accounting.measure.blast = lambda *_: measure.Blast(1000, 1000, 1, 1)
+        accounting.measure.wait_quiet = lambda _: None
+        try:
+            for counted in (0, 100_000):
+                accounting.payload_counted = lambda _, counted=counted: counted
+                for kind in (accounting.COUNTED, accounting.UNCOUNTED):
+                    fits = (counted > 0) == (kind == accounting.COUNTED)
+                    with contextlib.nullcontext() if fits else self.assertRaises(process.BenchError):
+                        accounting.one_run(self.context, None, "snapt", kind, ())
+        finally:
+            accounting.Continuo, accounting.measure.blast, accounting.measure.wait_quiet, accounting.payload_counted = real
 
     def test_a_row_says_of_how_many_measurements_it_is(self):
         rates = measure.median([1.0, None, 3.0, 2.0])

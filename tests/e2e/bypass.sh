@@ -102,10 +102,10 @@ action = "bypass"
 END
 claim "the policy is reloaded" cnapt reload --socket "$work/cnapt.sock"
 claim "what was bypassed is tunnelled now" wait_for 5 from $tunnelled 8080 $inet4
-claim "and the new rule holds" from $plain 8100 $inet4
+claim "and the new rule holds" wait_for 5 from $plain 8100 $inet4
 claim "an excluded prefix stays so" from $plain 80 203.0.113.20
 
-# By cgroup, where there is such a tree and eBPF may be loaded.
+# A cgroup, where there is such a tree and eBPF may be loaded.
 tree=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
 group=${tree:-/nonexistent}/$tag
 remove_group() { [ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null; }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The kernel's tracked connections of a lease are bounded, also over restarts of snapt, and end before another node gets the lease.
+# Those of a user are, too, whatever its nodes and leases, in a table that all share: others and the host have room.
 . "$(dirname "$0")/lib.sh"
 require conntrack
 build_topology
@@ -15,8 +16,9 @@ start_cnapt
 
 # Each datagram that comes becomes a line "TEXT PORT-OF-SENDER" of $work/arrived.
 spawn inet far "$python" -uc 'import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("", 5000))
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.bind(("::", 5000))
 log = open(sys.argv[1], "w", buffering=1)
 while True:
     text, sender = s.recvfrom(2000)
@@ -83,5 +85,77 @@ claim "so it has connections of its own" wait_for 10 arrives 30000
 stop snapt1
 claim "a regular end leaves no connection" equal "$(tracked)" 0
 claim "a regular end leaves no table" equal "$(in_ns snapt1 nft list tables)" ""
+
+# A friend of mallory outside answers whatever its nodes begin, one under another name after the other, in both IP versions. The
+# size of the kernel's table is the machine's: that it is 1024 is only shown to snapt. What the kernel tracks here is counted.
+stop cnapt
+table=1024
+host_part=$((table / 8))
+user_part=$(((table - host_part) / 4))
+echo $table >"$work/table"
+mkdir "$work/s2"
+in_ns snapt2 snapt init --config "$work/snapt2.toml" --state "$work/s2" --name zrh-2 --public "$(snapt_address 2):9347" >>"$work/init.log" 2>&1
+spawn snapt2 snapt2 sh -c 'mount --bind "$0" /proc/sys/net/netfilter/nf_conntrack_max && exec "$@"' "$work/table" \
+    snapt run --config "$work/snapt2.toml" --state "$work/s2" --socket "$(snapt_socket 2)"
+snapt status --wait up --timeout 15 --socket "$(snapt_socket 2)" >>"$work/snapt2.log" 2>&1 || { echo "snapt2 did not come up"; exit 1; }
+connections() { snapt_json 2 status | json "d['connections']['$1']"; }
+claim "the SNAPT knows the table" equal "$(connections table)" $table
+claim "and leaves an eighth of it to its host" at_most "$(connections limit)" $((table - host_part))
+user_limit=$(connections user_limit)
+claim "one user may have a quarter of the rest ($user_limit)" at_most "$user_limit" $user_part
+claim "the log says that the table is small" grep -q 'connection tracking of this host has 1024 places: a user may have [0-9]* flows' "$work/snapt2.log"
+begin_as() { # begin_as USER NODE
+    ! is_alive cnapt || stop cnapt
+    [ -e "$work/$1.toml" ] || { add_user "$1" 2 && cp "$work/cnapt.toml" "$work/$1.toml"; }
+    cp "$work/$1.toml" "$work/cnapt.toml"
+    sed -i "s/^# node = .*/node = \"$2\"/" "$work/cnapt.toml"
+    rm -rf "$work/c"
+    start_cnapt
+}
+hold() { # hold HOST COUNT : begins so many flows; how many are answered
+    in_ns node "$python" -c 'import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+flows, answered = [], 0
+for i in range(int(sys.argv[2])):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.connect((sys.argv[1], 5000))
+    s.settimeout(3)
+    flows.append(s)
+    try:
+        s.send(b"x")
+        s.recv(100)
+        answered += 1
+    except OSError:
+        pass
+print(answered)' "$1" "$2"
+}
+held() { in_ns snapt2 conntrack -L -f ipv4 2>/dev/null; in_ns snapt2 conntrack -L -f ipv6 2>/dev/null; }
+tracks_at_most() { at_most "$(held | grep -c 'dport=5000 ')" "$1"; }
+offered=0
+first=$inet4 second=$inet6
+for name in n1 n2 n3 n4 n5 n6; do
+    begin_as mallory $name
+    claim "$name of mallory is known by that name" equal "$(snapt_json 2 sessions | json '[(s["user"], s["node"]) for s in d]')" "[('mallory', '$name')]"
+    offered=$((offered + $(hold $first 100) + $(hold $second 20)))
+    host=$first first=$second second=$host
+    claim "$name: the kernel tracks no more of mallory than it may have" wait_for 5 tracks_at_most "$user_limit"
+done
+claim "more were answered ($offered) than that" more_than "$offered" $((2 * user_limit))
+claim "mallory has had its part" more_than "$(held | grep -c 'dport=5000 ')" $((user_limit / 3))
+claim "its status has what was refused" more_than "$(snapt_json 2 status | json "d['drops']['flow_limit']")" 0
+begin_as zoe laptop
+claim "another user has connections of its own" equal "$(hold $inet4 40) $(hold $inet6 40)" "40 40"
+
+# All users together.
+for user in carol dave erin grace; do
+    begin_as $user n1
+    hold $inet4 100 >/dev/null
+    begin_as $user n2
+    hold $inet6 100 >/dev/null
+done
+claim "all users together leave the host its part" wait_for 5 tracks_at_most $((table - host_part))
+claim "the host itself has connections" in_ns snapt2 ping -n -c 3 -i 0.2 -W 2 $inet4
+begin_as frank n1
+claim "who comes last has some, too" more_than "$(hold $inet4 40)" 30
 
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A docked laptop: cable and Wi-Fi are in one network. Its gateway sends to the card that answered last when it asked who has an
 # address (ARP), whichever address it was. The session comes up, stays where it is, and each uplink works, by UDP and by TCP;
-# also when the laptop is docked or undocked under way.
+# also when the laptop is docked or undocked under way. Over IPv6 a card answers for its own addresses only.
 . "$(dirname "$0")/lib.sh"
 require curl ping
 build_topology
@@ -93,4 +93,51 @@ works "docked" up1
 unplug up1
 answers_by 3 wifi
 works "undocked" wifi
+stop cnapt
+unplug wifi
+
+# The second form: IPv6 alone.
+ipv6_beside 1
+leave_ipv6 1
+for dev in up1 wifi; do
+    ip -n "$(ns node)" link set $dev down # with its address of the link
+    ip -n "$(ns node)" link set $dev up
+done
+sed -i 's|^public = .*|public = ["[2001:db8:1::2]:9347"]|' "$work/snapt1.toml"
+stop snapt1
+start_snapt 1
+add_user bob
+plug6() {
+    ip -n "$(ns node)" -6 addr add "2001:db8:11::$2/64" dev "$1" metric "$3" nodad
+    ip -n "$(ns node)" -6 route add default via 2001:db8:11::1 dev "$1" metric "$3"
+}
+unplug6() {
+    ip -n "$(ns node)" -6 route del default dev "$1"
+    ip -n "$(ns node)" -6 addr flush dev "$1" scope global
+}
+# The counter has packets of programs with a card's address that leave by the other card. A reset of the kernel's
+# for a connection that is closed belongs to no socket, and goes as the routes of the moment say.
+in_ns node nft 'add table inet cards; add counter inet cards wrong; add chain inet cards out { type filter hook output priority 0; };
+    add rule inet cards out ip6 saddr 2001:db8:11::2 oifname "wifi" meta l4proto { tcp, udp } meta skuid < 4294967295 counter name wrong;
+    add rule inet cards out ip6 saddr 2001:db8:11::3 oifname "up1" meta l4proto { tcp, udp } meta skuid < 4294967295 counter name wrong'
+wrong() { in_ns node nft list counter inet cards wrong | sed -n 's/.*packets \([0-9]*\).*/\1/p'; }
+plug6 up1 2 100
+plug6 wifi 3 600
+start_cnapt
+works "IPv6" up1
+claim "IPv6: both uplinks work" wait_for 15 are_usable
+in_ns gw1 nft 'add table inet hole; add chain inet hole pass { type filter hook forward priority 0; };
+    add rule inet hole pass udp dport 9347 drop'
+claim "IPv6: over TCP, too" wait_for 20 eval "pings; goes_by_tcp"
+claim "IPv6: a file comes over TCP" fetches
+in_ns gw1 nft delete table inet hole
+stop cnapt
+unplug6 up1
+start_cnapt
+works "IPv6, Wi-Fi alone" wifi
+plug6 up1 2 100
+works "IPv6, docked" up1
+unplug6 up1
+works "IPv6, undocked" wifi
+claim "IPv6: what has a card's address left by that card" equal "$(wrong)" 0
 finish

@@ -9,17 +9,25 @@ mkdir "$work/www"
 echo small >"$work/www/small"
 http_server "$work/www"
 dns_server
-# Answers datagrams, and holds what connects.
+# Answers datagrams, and holds what connects. Who says "talk" gets an answer each second for 30 s.
 cat >"$work/echo.py" <<'PY'
-import select, socket
+import select, socket, time
 heard = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 heard.bind(("::", 7))
 doors = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1000)
-held = []
+held, listeners, spoken_at = [], {}, 0
 while True:
-    ready, _, _ = select.select([heard, doors], [], [])
+    ready, _, _ = select.select([heard, doors], [], [], 0.1)
     if heard in ready:
-        heard.sendto(*heard.recvfrom(100))
+        said, peer = heard.recvfrom(100)
+        heard.sendto(said, peer)
+        if said == b"talk":
+            listeners[peer] = time.monotonic() + 30
+    if listeners and time.monotonic() - spoken_at > 1:
+        spoken_at = time.monotonic()
+        listeners = {peer: until for peer, until in listeners.items() if until > spoken_at}
+        for peer in listeners:
+            heard.sendto(b"more", peer)
     if doors in ready:
         held.append(doors.accept())
 PY
@@ -42,12 +50,12 @@ host, kind, count, told = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4
 family = socket.AF_INET6 if ":" in host else socket.AF_INET
 flows = []
 for i in range(count):
-    s = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+    s = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
     s.settimeout(1)
     try:
         s.connect((host, 7))
-        if kind == "udp":
-            s.send(b"hello")
+        if kind != "tcp":
+            s.send(b"talk" if kind == "talk" else b"hello")
             s.recv(100)
     except OSError:
         pass
@@ -100,6 +108,35 @@ beside udp $inet4
 beside tcp $inet6
 claim "what gave way of the SNAPT's limit is counted" more_than "$(cnapt_json status | json "d['flows_gave_way']")" 0
 claim "the SNAPT has refused nothing" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
+beside talk $inet4  # what goes on coming for flows that gave way keeps no place
+
+# A full LAN that does nothing wrong: as many flows as a SNAPT allows by default, all answered.
+stop cnapt
+sed -i "s/^user_flows = .*/user_flows = 4096/" "$work/snapt1.toml"
+snapt reload --socket "$(snapt_socket 1)" >>"$work/snapt1.log"
+start_cnapt
+refusals() { snapt_json 1 status | json "(d['drops']['flow_limit'], d['drops']['connection_limit'])"; }
+before=$(refusals)
+for host in $inet4 $inet6; do
+    in_ns lan1 bash -c 'ulimit -n 5000; exec "$@"' bash "$python" -c 'import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+flows, answered = [], 0
+for i in range(4096):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(3)
+    s.connect((sys.argv[1], 7))
+    flows.append(s)
+    try:
+        s.send(b"hello")
+        s.recv(100)
+        answered += 1
+    except OSError:
+        pass
+print(answered)' $host >"$work/full" 2>&1
+    claim "$host: all of 4096 flows of a LAN are answered" equal "$(cat "$work/full")" 4096
+    claim "$host: neither SNAPT nor its kernel has refused one" equal "$(refusals)" "$before"
+    claim "$host: another host is answered" answers lan2 $host
+done
 
 # A single host: nobody's flows give way to its own.
 stop cnapt

@@ -65,14 +65,14 @@ new_machine() {
                     mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$0/$folder/upper,workdir=$0/$folder/work" "/$folder" || exit 1
             done
             mount -t tmpfs tmpfs /run && rm -rf /etc/continuo /var/lib/cnapt /var/lib/snapt && touch "$0/ready" && exec sleep infinity' "$work/$name"
-        wait_for 10 find_first_of "$name"
-        wait_for 10 on "$name" test -e "$work/$name/ready" || { show_logs; echo "cannot make the machine $name"; exit 1; }
+        wait_for 10 is_made "$name" || { show_logs; echo "cannot make the machine $name"; exit 1; }
     done
 }
 
-# The machine's first process, seen from here.
+# The machine's first process, seen from here. The shell that becomes unshare has passing children before, so a child is
+# the machine's only when its folders are there.
 declare -A first_of=()
-find_first_of() { first_of[$1]=$(pgrep -P "${pid_of[machine-$1]}"); }
+is_made() { first_of[$1]=$(pgrep -P "${pid_of[machine-$1]}") && on "$1" test -e "$work/$1/ready"; }
 # on NAME COMMAND...
 on() {
     local name=$1

@@ -60,6 +60,13 @@ for page in office own login; do
         "$source_dir/tests/support/check_page.py" "$work/$page.html" "$source_dir/snapt/rest/page/page.css"
 done
 
+# --- Without a mouse, on a phone
+for token in "$office" "$own"; do
+    view=$([ "$token" = "$office" ] && echo operator || echo user)
+    claim "it is used by keys, on 360 pixels ($view)" in_ns snapt1 timeout 120 \
+        "$source_dir/tests/support/check_keyboard.py" "$work/browser-$view" http://127.0.0.1:9348/ "${token#*#token=}"
+done
+
 # --- A quota with "stop" that is used up
 quota() { snapt quota set alice "$@" --state "$work/s1" >/dev/null; }
 quota 1MB/day --then stop

@@ -86,11 +86,19 @@ used() { quota show alice --json | json "d[0]['used_bytes']"; }
 snapt_json 1 usage >/dev/null # seals
 claim "the records have as much ($(used))" more_than "$(used)" 4999999
 claim "and no second more" at_most "$(used)" $((5000000 + second))
+attempts() { while :; do curl -sf -m 1 -o /dev/null "http://$inet4/small"; sleep 0.05; done; }
+before=$(used)
+exec_in_ns node bash -c "$(declare -f attempts); inet4=$inet4; attempts" >/dev/null 2>&1 &
+attempts=$!
 begin_log snapt1
 stop snapt1 KILL
 start_snapt 1
 is_stopped_again() { said snapt1 | grep -q 'allowance user=alice .* state=stopped'; }
 claim "a crash of the SNAPT changes nothing" wait_for 20 is_stopped_again
+kill $attempts
+wait $attempts 2>/dev/null
+snapt_json 1 usage >/dev/null
+claim "nothing passed meanwhile" equal "$(used)" "$before"
 claim "nothing passes afterwards" quick new $inet4
 stop cnapt
 start_cnapt

@@ -62,8 +62,9 @@ metrics() { get "$reader" /metrics >"$work/metrics"; }
 claim "metrics are answered" metrics
 claim "and count the session" grep -qx 'snapt_sessions 1' "$work/metrics"
 claim "and no user" eval '! grep -q alice "$work/metrics"'
-if command -v promtool >/dev/null; then
-    claim "promtool finds nothing" eval 'promtool check metrics <"$work/metrics"'
+PATH=$PATH:$source_dir/build/tools/usr/bin # where ./test has unpacked it
+if command -v promtool >/dev/null || [ -n "${CONTINUO_PROMTOOL-}" ]; then
+    claim "promtool finds nothing" eval 'found=$(promtool check metrics <"$work/metrics" 2>&1) && equal "$found" ""'
 fi
 
 # --- The page

@@ -38,7 +38,7 @@ dropped() {
         $1 == "TcpExt:" { for (i = 2; i <= NF; i++) if (name[i] == "IPReversePathFilter") print $i }' /proc/net/netstat
     in_ns node nft list counters table inet firewalld | sed -n 's/.*packets \([0-9]*\).*/\1/p'
 }
-# By that uplink, beside the tunnel.
+# reaches UPLINK HOST, fetches UPLINK HOST : beside the tunnel.
 reaches() { in_ns node ping -n -q -c 1 -W 1 -I "$1" "$2"; }
 fetches() { in_ns node curl -gsf -m 5 --interface "$1" -o /dev/null "http://$2/f"; }
 # Each path is asked, as data is.

@@ -88,11 +88,16 @@ spawn node ask "$python" "$work/ask.py" $inet6
 wait_for 10 grep -q answered "$work/ask.log"
 stop snapt2 KILL
 before=$(plain)
+# Its first segments go to the dead one.
+spawn node early curl -gsf -m 60 -o /dev/null "http://[$inet6]/f"
 claim "the one with IPv6 dies: IPv6 is refused, and status says so" wait_for 30 says IPv6
 claim "doctor names nobody any more" doctor_says 'warn lease zrh-1 [0-9.]+, no IPv6; \[inner\] of the SNAPT has no prefix for the other'
 claim "at once" refused "[$inet6]"
 claim "IPv4 goes on" quickly $inet4
 claim "IPv4 is tried first" wait_for 5 eval '[ "$(first)" = $inet4 ]'
+early() { wait "${pid_of[early]}"; equal $? 7; }
+claim "a connection that began before that was known is refused, too, with its next segment" early
+unset 'pid_of[early]'
 claim "nothing goes plain" equal $(($(plain) - before)) 0
 start_snapt 2
 claim "it comes back: IPv6 is reached" wait_for 30 quickly "[$inet6]"

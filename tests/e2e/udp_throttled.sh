@@ -84,7 +84,7 @@ wait_for 5 goes_over udp
 lose 'meta l4proto udp numgen random mod 10 < 4'
 claim "heavy loss of a thin flow makes the node leave UDP" wait_for 20 goes_over tcp
 tries_tcp() { grep -q 'UDP loses much' <(said cnapt); }
-# By chance so much of what proves UDP may be lost that this was not the trial; UDP is back then as soon as it answers.
+# So much of what proves UDP may be lost by chance that this was not the trial; UDP is back then as soon as it answers.
 claim "and try what TCP carries" wait_for 60 tries_tcp
 sleep 12  # of the call: the trial is over, and UDP would be back
 claim "which is more, so it is kept" goes_over tcp

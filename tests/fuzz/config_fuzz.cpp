@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const auto snapt = continuo::snapt::parse_snapt_config(text, "f");
     CTN_ASSERT(!snapt.config == has_errors(snapt.diagnostics));
-    const auto priced = continuo::rating::parse_plan(text, "f");
+    const auto priced = continuo::rating::parse_plan(text, "f", continuo::rating::PlanUse::New);
     CTN_ASSERT((priced.plan == nullptr) == has_errors(priced.diagnostics));
     if (priced.plan) {
         continuo::rating::Usage usage;

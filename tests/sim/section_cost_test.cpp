@@ -60,7 +60,13 @@ class Taker final : private Flows, public Victim {
         return nullptr;
     }
 
+    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint at) override {
+        session.detach(flow, at, session::EndNotice::None);
+        ++closed;
+    }
+
     size_t opened = 0;
+    size_t closed = 0;
 };
 
 // An OPEN of UDP to 198.51.100.7, port 53, without payload.
@@ -134,6 +140,45 @@ TEST(SectionCost, EntriesThatOpenFlowsCostNoMoreThanTheirBytes) {
                           kMostTimesNamed);
         }
     }
+}
+
+// Each of their indexes ends a flow, which the node has opened before; this is not measured.
+TEST(SectionCost, ClosedThatEndHundredsOfFlowsCostNoMoreThanTheirBytes) {
+    Taker taker;
+    constexpr uint32_t kInABody = 60;
+    constexpr uint32_t kBodies = 9;
+    const wire::Space space{base::TrafficClass::LtLd, 0, 0};
+    uint32_t flow = 0;
+    Measured measured;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+        uint32_t next = flow;
+        for (uint32_t body = 0; body < kBodies; ++body) {
+            taker.receive_body(space, entries([&](base::ByteWriter& writer, uint32_t i) {
+                                   if (i == kInABody) {
+                                       return false;
+                                   }
+                                   write_open(writer, flow, static_cast<uint16_t>(1024 + flow),
+                                              false);
+                                   ++flow;
+                                   return true;
+                               }));
+        }
+        const auto ends = filled_with([&](base::ByteWriter& writer, uint32_t /*i*/) {
+            wire::Closed closed;
+            while (next < flow && closed.add(next)) {
+                ++next;
+            }
+            if (closed.count > 0) {
+                closed.serialize(writer);
+            }
+            return closed.count > 0;
+        });
+        measure(taker, space, ends, measured);
+        EXPECT_EQ(next, flow) << "they fit";
+    }
+    EXPECT_EQ(taker.opened, flow);
+    EXPECT_EQ(taker.closed, flow);
+    expect_linear(taker, measured, "CLOSED that end flows", kMostTimesNamed);
 }
 
 Bytes compressed(const Bytes& content, size_t sections) {

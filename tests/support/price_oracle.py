@@ -71,7 +71,7 @@ p_max_denarii_per_vu = 1.0
 basis = "saved"                   # saved | pre: bytes saved by aggregation, or all that were served
 rho_denarii_per_mb = 0.25         # MB of the basis
 cap = 0.5                         # largest share of a charge
-sharer_share = 0.0                # of the basis, to the user whose node carried it
+sharer_share = 0.0                # must be 0: no reward is booked
 """
 
 

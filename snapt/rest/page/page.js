@@ -149,7 +149,15 @@ function showSessions(sessions) {
     one.rtt_ms === null ? "–" : one.rtt_ms.toFixed(0) + " ms", String(one.handovers), bytes(one.up_bytes),
     bytes(one.down_bytes), one.saved_percent === null ? "–" : one.saved_percent.toFixed(1) + " %",
     timeText(Number(one.since)), allowanceText(one.allowance, timeText)]);
+  const before = byId("sessions").firstElementChild;
+  const hadFocus = before !== null && before === document.activeElement;
+  const scrolled = before === null ? 0 : before.scrollLeft;
   show("sessions", rows.length === 0 ? ["p", {}, ["No node is connected."]] : table("Sessions now", columns, rows));
+  const now = byId("sessions").firstElementChild;
+  now.scrollLeft = scrolled;
+  if (hadFocus) {
+    now.focus({preventScroll: true});
+  }
 }
 
 async function balanceShown() {
@@ -256,8 +264,12 @@ async function enter() {
   state.me = await askJson("v1/me");
   byId("who").textContent = isSelf() ? state.me.user + ", at " + state.me.snapt : state.me.snapt + ", as " + state.me.token;
   document.title = "Usage" + (isSelf() ? " of " + state.me.user : "") + " – " + state.me.snapt;
+  const isLogin = !byId("login").hidden;
   byId("login").hidden = true;
   byId("main").hidden = false;
+  if (isLogin) {
+    byId("main").focus();  // the form is gone
+  }
   byId("leave").hidden = false;
   byId("user-choice").hidden = isSelf();
   if (!isSelf()) {
@@ -284,7 +296,11 @@ function begin() {
   byId("export-usage").addEventListener("click", exportUsage);
   byId("export-records").addEventListener("click", guarded(exportRecords));
   byId("export-statement").addEventListener("click", guarded(exportStatement));
-  addEventListener("hashchange", () => location.reload());
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#token=")) {
+      location.reload();  // not for the link to the figures
+    }
+  });
   takeToken();
   if (state.token) {
     guarded(enter)();

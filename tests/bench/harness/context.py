@@ -13,6 +13,7 @@ class Context:
         self.load = f"{self.bin}/bench_load"
         self.peers = os.path.abspath(options.peers)
         self.data = os.path.abspath(options.data) if options.data else None
+        self.uncounted = os.path.abspath(options.uncounted) if getattr(options, "uncounted", None) else None
         self.quick = options.quick
         self.folder = tempfile.mkdtemp(prefix=f"ctnb-{os.getpid()}-")
         self.built = Built(self.bin)

@@ -119,9 +119,10 @@ class Plain(Tunnel):
 class Continuo(Tunnel):
     """`knobs` are (section, key, value) for both ends' class tables, `policy` the text of a policy file."""
 
-    def __init__(self, context, protection="encrypt", knobs=(), policy=None, label=None):
+    def __init__(self, context, protection="encrypt", knobs=(), policy=None, label=None, snapt=None):
         self.name = label or f"continuo {protection}"
         super().__init__(context)
+        self.snapt_program = snapt or f"{context.bin}/snapt"
         self.protection, self.knobs, self.policy = protection, knobs, policy
 
     def require(self):
@@ -142,7 +143,7 @@ class Continuo(Tunnel):
         os.chmod(self._path(name), 0o600)
 
     def _start(self):
-        cnapt, snapt = f"{self.context.bin}/cnapt", f"{self.context.bin}/snapt"
+        cnapt, snapt = f"{self.context.bin}/cnapt", self.snapt_program
         for name in ("s", "c"):
             os.makedirs(self._path(name), exist_ok=True)
         run([snapt, "init", "--config", self._path("snapt.toml"), "--state", self._path("s"), "--name", "bench",

@@ -28,8 +28,8 @@ constexpr size_t kUsers = 2;  // each with a thread that counts, as a loop of th
 
 constexpr uint64_t kIntervalS = 5;  // of records, in ticks
 
-// What a sink behind the SNAPT would have counted: of each user before and after a packet is. And
-// how far the process has come.
+// Counts of a sink behind the SNAPT, of each user before and after a packet is. And how far the
+// process has come.
 struct Sink {
     std::atomic<uint64_t> before[kUsers]{};
     std::atomic<uint64_t> after[kUsers]{};

@@ -25,7 +25,7 @@ bool is_power_off();
 void restore(base::Random& random);
 // Reads of this file that go beyond `offset` fail; empty: none do.
 void fail_reads(const std::string& path, uint64_t offset);
-// What files may still grow by, asked at each write that makes one longer; empty: any.
+// Bytes by which files may still grow, asked at each write that makes one longer; empty: any.
 void set_room(std::function<uint64_t()> room);
 
 }  // namespace faulty_vfs

@@ -160,7 +160,7 @@ class Questions {
             must(month.total.records > 0, "an empty statement");
         });
     }
-    // What the web page asks for when it opens: the days and the users of the zone's month.
+    // The web page asks for this when it opens: the days and the users of the zone's month.
     double web_page() {
         return seconds_of([&] {
             snapt::UsageQuery query;
@@ -211,7 +211,7 @@ void make_month(const std::string& folder, uint64_t records, base::Random& rando
     write_month(database, 3, records - part, 0, random, false);
     must(database
              .execute("DROP TABLE usage_sum; DROP TRIGGER usage_is_subtracted; DROP TRIGGER "
-                      "charge_is_summed; PRAGMA user_version=11")
+                      "charge_is_summed; DROP TABLE snapt_price; PRAGMA user_version=11")
              .has_value(),
          "an older version");
     began = std::chrono::steady_clock::now();

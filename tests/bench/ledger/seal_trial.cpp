@@ -60,14 +60,14 @@ class CountingLoop {
         thread_.join();
     }
 
-    // What the loop has waited for in the phase before is noted when it returns.
+    // The wait of the loop in the phase before is noted when this returns.
     void begin(Phase phase) {
         phase_ = phase;
         while (seen_phase_ != phase) {
             sched_yield();
         }
     }
-    // Of the phase, since the last call.
+    // Both are of the phase, since the last call.
     double take_longest_ms(Phase phase) { return take_ms(longest_ns_, phase); }
     double take_waited_ms(Phase phase) { return take_ms(waited_ns_, phase); }
     // Returns when no flow but those that come and go counts any more.

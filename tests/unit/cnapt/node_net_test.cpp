@@ -148,18 +148,38 @@ class NodeTest : public test::NetNamespaceTest {
     }
 
     // A SNAPT that control has reached; it does not answer.
-    SnaptLink& establish(std::string_view address) {
-        SnaptLink& link = node_->add_link("zrh-1", endpoint(address));
+    SnaptLink& establish(std::string_view address,
+                         const char* name = "zrh-1",
+                         IpVersion version = IpVersion::V4) {
+        SnaptLink& link = node_->add_link(name, endpoint(address));
         control::Accept accept;
         accept.wire_session_up = kWireId;
         accept.protection = {control::ProtectionKind::ChaCha20Poly1305, 16};
-        accept.lease_ipv4 = base::IpAddress::parse("100.64.0.2");
+        (version == IpVersion::V4 ? accept.lease_ipv4 : accept.lease_ipv6) =
+            base::IpAddress::parse(version == IpVersion::V4 ? "100.64.0.2" : "fd93:47::2");
         accept.epoch = 1;
         control::EpochKeys keys;
         keys.epoch = 1;
         node_->on_reached(link, endpoint(address), accept);
         EXPECT_TRUE(node_->establish(link, accept, keys));
         return link;
+    }
+
+    // As when a path answers.
+    void bring_up(const SnaptLink& link) {
+        ASSERT_TRUE(link.session->paths().active());
+        session::SessionHost& host = *node_;
+        host.on_path_changed(*link.session, *link.session->paths().active(), loop_.now());
+        ASSERT_TRUE(link.is_up);
+    }
+    // The SNAPT of the only flow; empty while there is none, or not one only.
+    std::string flow_snapt() {
+        std::string name;
+        node_->flows().for_each([&](const flow::Flow& flow) {
+            const SnaptLink* link = static_cast<const NodeFlow*>(flow.details)->link;
+            name += link == nullptr ? "none" : link->name;
+        });
+        return name;
     }
 
     io::EventLoop loop_;
@@ -196,6 +216,71 @@ TEST_F(NodeTest, WithoutASnaptAFlowWaitsAndIsNotRefused) {
     EXPECT_TRUE(wait([&] { return drops(DropReason::NoSession) == 2; }));
     EXPECT_EQ(node_->flows().size(), 1U);
     EXPECT_FALSE(node_->has_listed_link());
+}
+
+TEST_F(NodeTest, AFlowThatWaitedForASnaptIsRefusedByTheFirstPacketAfterwards) {
+    const UniqueFd datagrams = open_socket(SOCK_DGRAM);
+    connect_to(datagrams, "198.51.100.1:53");
+    say_hello(datagrams);
+    ASSERT_TRUE(wait([&] { return drops(DropReason::NoSession) == 1; }));
+    bring_up(establish("192.0.2.1:9347", "zrh-6", IpVersion::V6));
+    say_hello(datagrams);
+    int error = 0;
+    EXPECT_TRUE(wait([&] { return (error = error_of(datagrams)) != 0; }));
+    EXPECT_EQ(error, EHOSTUNREACH);
+    EXPECT_EQ(refused_reason(), "no SNAPT carries this IP version");
+}
+
+// The kernel repeats the SYN after a second.
+TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredBeginsAtAnother) {
+    SnaptLink& lost = establish("192.0.2.1:9347");
+    bring_up(lost);
+    const UniqueFd stream = open_socket(SOCK_STREAM);
+    connect_to(stream, "198.51.100.1:80");
+    ASSERT_TRUE(wait([&] { return flow_snapt() == "zrh-1"; }));
+    SnaptLink& other = establish("192.0.2.1:9348", "zrh-2");
+    bring_up(other);
+    lost.is_up = false;
+    EXPECT_TRUE(wait([&] { return flow_snapt() == "zrh-2"; }));
+    EXPECT_EQ(error_of(stream), 0);
+    EXPECT_FALSE(node_->has_flows(lost));
+}
+
+TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredIsRefusedWhereNoneCarriesIt) {
+    SnaptLink& lost = establish("192.0.2.1:9347");
+    bring_up(lost);
+    const UniqueFd stream = open_socket(SOCK_STREAM);
+    connect_to(stream, "198.51.100.1:80");
+    ASSERT_TRUE(wait([&] { return flow_snapt() == "zrh-1"; }));
+    bring_up(establish("192.0.2.1:9348", "zrh-6", IpVersion::V6));
+    lost.is_up = false;
+    int error = 0;
+    EXPECT_TRUE(wait([&] { return (error = error_of(stream)) != 0; }));
+    EXPECT_EQ(error, ECONNREFUSED);
+}
+
+TEST_F(NodeTest, AConnectionWaitsForItsSnaptWhileNoneAnswersAndOnceItWasAnswered) {
+    SnaptLink& lost = establish("192.0.2.1:9347");
+    bring_up(lost);
+    const UniqueFd stream = open_socket(SOCK_STREAM);
+    connect_to(stream, "198.51.100.1:80");
+    ASSERT_TRUE(wait([&] { return flow_snapt() == "zrh-1"; }));
+    const auto repeated = [&] {
+        uint64_t packets = 0;
+        node_->flows().for_each([&](const flow::Flow& flow) {
+            packets = flow.queue.packets + flow.counters->counters.packets_up.load();
+        });
+        return packets;
+    };
+    lost.is_up = false;
+    const uint64_t before = repeated();
+    ASSERT_TRUE(wait([&] { return repeated() > before; }));
+    EXPECT_EQ(flow_snapt(), "zrh-1") << "nobody else answers";
+    bring_up(establish("192.0.2.1:9348", "zrh-2"));
+    node_->flows().for_each([](flow::Flow& flow) { flow.was_answered = true; });
+    const uint64_t again = repeated();
+    ASSERT_TRUE(wait([&] { return repeated() > again; }));
+    EXPECT_EQ(flow_snapt(), "zrh-1") << "its connection is there";
 }
 
 TEST_F(NodeTest, TcpInMidstreamThatNobodyKnowsIsReset) {

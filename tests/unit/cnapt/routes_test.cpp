@@ -282,6 +282,28 @@ TEST(CapturePlan, NothingToACarrierOfTheTunnelEntersIt) {
     }
 }
 
+// By the next best route they would enter the tunnel that they carry.
+TEST(CapturePlan, ACarrierIsReachedByItsOwnRouteAlone) {
+    CaptureOptions options = both_versions();
+    options.carriers = {prefix("203.0.113.10/32"), prefix("2001:db8::10/128")};
+    const CapturePlan plan = build_capture_plan(options);
+    std::vector<std::string> found;
+    for (const RuleEntry& rule : plan.rules) {
+        if (rule.priority == plan.bypass_priority) {
+            EXPECT_EQ(rule.table, io::kMainTable);
+            EXPECT_EQ(rule.action, RuleAction::Lookup);
+            found.push_back(rule.to->to_string() + " " +
+                            std::to_string(rule.suppress_prefix_length.value_or(0)));
+        }
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"203.0.113.10/32 31", "2001:db8::10/128 127"}));
+    options.kill_switch = true;
+    const CapturePlan held = build_capture_plan(options);
+    EXPECT_TRUE(std::none_of(held.rules.begin(), held.rules.end(), [](const RuleEntry& rule) {
+        return rule.to == prefix("203.0.113.10/32");
+    }));
+}
+
 TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
     CaptureOptions options = both_versions();
     EXPECT_FALSE(contains(build_capture_plan(options).ruleset, "plain_forward"));
@@ -316,6 +338,19 @@ TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     options.ipv6.reset();
     plan = build_capture_plan(options);
     EXPECT_FALSE(contains(plan.answers, "asked6"));
+}
+
+TEST(CapturePlan, DatagramsOfTheTunnelCostOneLookUpOfTheirSocket) {
+    CaptureOptions options = both_versions();
+    options.fwmark = 0x5678;
+    const std::string& text = build_capture_plan(options).answers;
+    const size_t chain = text.find("chain asked {");
+    const size_t first = text.find("socket mark 0x00005678 return\n", chain);
+    ASSERT_NE(chain, std::string::npos);
+    ASSERT_NE(first, std::string::npos);
+    for (const char* look_up : {" @", "socket wildcard"}) {
+        EXPECT_LT(first, text.find(look_up, chain)) << look_up;
+    }
 }
 
 TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {

@@ -69,6 +69,24 @@ TEST(UsageSum, PricesAddUpWhereThereAreSome) {
     EXPECT_EQ(only["net_ud"].integer(), -14);
 }
 
+TEST(UsageSum, EachSnaptTellsWhatUsageCostsThere) {
+    UsageSum sum(json("{}"));
+    for (const char* snapt : {"a", "b", "c"}) {
+        sum.expect(snapt);
+    }
+    const std::string one = row("", 1);
+    sum.add("a", R"({"from":1,"to":null,"zone":"UTC","price":1.25,"rows":[)" + one + "]}");
+    sum.add("b", answer(one));
+    sum.fail("c", "no control link");
+    const JsonValue total = json(sum.json());
+    EXPECT_EQ(total["snapts"].items()[0]["price"].number(), 1.25);
+    EXPECT_TRUE(total["snapts"].items()[1]["price"].is_null()) << "an older SNAPT tells none";
+    EXPECT_TRUE(total["snapts"].items()[2]["price"].is_null());
+    const std::string text = report::usage_report_text(total, false, 200);
+    EXPECT_NE(text.find("a: usage costs 1.25 times the plan's price\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find("b: usage"), std::string::npos) << text;
+}
+
 TEST(UsageSum, OneUnknownPriceMakesTheSumUnknown) {
     const std::string priced = R"({"flows":1,"gross_ud":50,"discount_ud":7,"net_ud":43})";
     const std::string unpriced = R"({"flows":1,"gross_ud":null,"net_ud":null})";

@@ -29,7 +29,7 @@ std::vector<config::Diagnostic> check_snapt_text(std::string_view text, const st
 }
 
 std::vector<config::Diagnostic> check_plan_text(std::string_view text, const std::string& file) {
-    return rating::parse_plan(text, file).diagnostics;
+    return rating::parse_plan(text, file, rating::PlanUse::New).diagnostics;
 }
 
 struct Manifest {

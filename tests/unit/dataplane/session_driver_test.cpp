@@ -1,4 +1,4 @@
-// Which sessions and paths are served while a socket is full.
+// Sessions and paths that are served while a socket is full.
 #include "common/dataplane/session_driver.hpp"
 #include "tests/support/session_pair.hpp"
 

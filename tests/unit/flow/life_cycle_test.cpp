@@ -144,6 +144,23 @@ TEST_F(LifeCycle, RepeatedSynOfAnOpenFlowChangesNothing) {
                                {kUp, kAck, FlowState::Open, timeout::kTcpEstablished}});
 }
 
+// NAT knew it. Whether the node still does, its next packet shows.
+TEST_F(LifeCycle, WhatBeginsFromOutsideGivesWayUntilTheNodeSends) {
+    Flow& flow = make(Protocol::Udp);
+    flow.begun = kDown;
+    play(flow, {{kDown, 0, FlowState::Opening, timeout::kUdpUnanswered},
+                {kDown, 0, FlowState::Opening, timeout::kUdpUnanswered}});
+    EXPECT_TRUE(flow.gives_way);
+    EXPECT_TRUE(flow.was_answered) << "for connection tracking";
+    play(flow,
+         {{kUp, 0, FlowState::Open, timeout::kUdp}, {kDown, 0, FlowState::Open, timeout::kUdp}});
+    EXPECT_FALSE(flow.gives_way);
+    Flow& stream = make(Protocol::Tcp);
+    stream.begun = kDown;
+    play(stream, {{kDown, kAck, FlowState::Opening, timeout::kTcpTransitory},
+                  {kUp, kAck, FlowState::Open, timeout::kTcpEstablished}});
+}
+
 TEST_F(LifeCycle, UdpDnsAndPingHaveTheirOwnTimes) {
     play(make(Protocol::Udp), {{kUp, 0, FlowState::Opening, timeout::kUdpUnanswered},
                                {kUp, 0, FlowState::Opening, timeout::kUdpUnanswered},

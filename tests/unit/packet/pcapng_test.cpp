@@ -33,7 +33,7 @@ Bytes block_of(const PacketBlock& block, const Bytes& packet) {
     return bytes;
 }
 
-// By hand from draft-ietf-opsawg-pcapng sections 4.1 and 4.2.
+// The bytes are made by hand from draft-ietf-opsawg-pcapng sections 4.1 and 4.2.
 TEST(Pcapng, AFileBeginsWithASectionAndRawInterfacesInNanoseconds) {
     const Bytes expected = bytes_of(
         // section header: magic, 1.0, length unknown; shb_userappl "ab"

@@ -103,7 +103,7 @@ TEST(Oracle, ChargesAHundredThousandRecordsTheSame) {
 TEST(Oracle, ChargesTheSameUnderAnyPlan) {
     for (int seed = 1; seed <= kRandomPlans && !HasFailure(); ++seed) {
         const std::string text = said_by_oracle("plan " + std::to_string(seed));
-        const ParsedPlan parsed = parse_plan(text, "plan.toml");
+        const ParsedPlan parsed = parse_plan(text, "plan.toml", PlanUse::Stored);
         ASSERT_TRUE(parsed.plan) << tests::joined(parsed.diagnostics);
         const TemporaryFile file(text);
         EXPECT_EQ(check_records(*parsed.plan, file.path(), kRecordsOfRandomPlans),

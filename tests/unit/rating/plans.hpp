@@ -28,7 +28,7 @@ inline std::string joined(const std::vector<config::Diagnostic>& diagnostics) {
 }
 
 inline std::shared_ptr<const Plan> shipped_plan() {
-    return parse_plan(text_of_file(kShippedPlan), "plan.toml").plan;
+    return parse_plan(text_of_file(kShippedPlan), "plan.toml", PlanUse::New).plan;
 }
 
 // A unit is a kbit and costs `price` denarii, whatever the throughput and the delay.

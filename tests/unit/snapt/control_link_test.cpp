@@ -84,6 +84,33 @@ TEST_F(ControlLinkTest, DatagramsWaitForADataLoopThatIsBehind) {
         << node_side.datagrams.size() << " of " << sent;
 }
 
+// Upward the same, in TLS and over a plain connection.
+TEST_F(ControlLinkTest, DatagramsWaitForASnaptThatIsBehind) {
+    for (const auto kind :
+         {control::ProtectionKind::ChaCha20Poly1305, control::ProtectionKind::HmacSha256}) {
+        auto with = options();
+        with.parameters.hello.offers = {{kind, 16}};
+        node_side.established.clear();
+        start_client(with);
+        ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+        const dataplane::StreamPort stream = client->stream();
+        const std::vector<uint8_t> datagram(1000, 0x11);
+        snapt_side.received = 0;
+        ASSERT_TRUE(stream.push(datagram, 0).is_taken);
+        ASSERT_TRUE(wait([this] { return snapt_side.received == 1; }));
+        constexpr size_t kCount = 400;
+        const auto end = std::chrono::steady_clock::now() + base::milliseconds(500);
+        size_t sent = 0;
+        while (sent < kCount && std::chrono::steady_clock::now() < end) {
+            sent += stream.push(datagram, 0).is_taken ? 1U : 0U;
+            std::this_thread::yield();
+        }
+        ASSERT_GT(sent, 100U);
+        EXPECT_TRUE(wait([&] { return snapt_side.received == 1 + sent; }))
+            << snapt_side.received << " of " << sent;
+    }
+}
+
 TEST_F(ControlLinkTest, RejectionIsTold) {
     snapt_side.reject_text = "8 sessions are open";
     start_client(options());

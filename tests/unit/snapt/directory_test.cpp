@@ -26,6 +26,13 @@ TEST(Directory, HasTheSnaptItselfAndTheOthers) {
     EXPECT_EQ(make_directory(config(), 200), expected);
 }
 
+TEST(Directory, TellsWhatUsageCostsHere) {
+    SnaptConfig dear = config();
+    dear.accounting.price_permille = 1250;
+    EXPECT_EQ(make_directory(dear, 200).entries[0].price_permille, 1250U);
+    EXPECT_EQ(make_directory(dear, 200).entries[1].price_permille, 1000U) << "it tells its own";
+}
+
 TEST(Directory, ASnaptThatCannotForwardHasTheHighestPriceAndTheOthersStay) {
     control::Directory directory = make_directory(config(), 200);
     set_no_forwarding(directory);

@@ -63,15 +63,16 @@ TEST(GoneFlows, WhatCannotBeForgottenNowWaits) {
 
 TEST(GoneFlows, LeaveAUserPlacesAndAReserve) {
     GoneFlows::Share share;
-    share.flows = GoneFlows::kMostOfUser - GoneFlows::kMostOfUser / 8 - 1;
-    EXPECT_TRUE(GoneFlows::has_room(share, 100, 100, false));
+    constexpr size_t kMost = 1024;
+    share.flows = kMost - kMost / 8 - 1;
+    EXPECT_TRUE(GoneFlows::has_room(share, 100, 100, kMost, false));
     ++share.flows;
-    EXPECT_FALSE(GoneFlows::has_room(share, 100, 100, false));
-    EXPECT_TRUE(GoneFlows::has_room(share, 100, 100, true));
-    share.flows = GoneFlows::kMostOfUser;
-    EXPECT_FALSE(GoneFlows::has_room(share, 100, 100, true));
-    EXPECT_TRUE(GoneFlows::has_room(share, 99, 100, true));
-    EXPECT_TRUE(GoneFlows::has_room(share, 100, 0, false)) << "no limit";
+    EXPECT_FALSE(GoneFlows::has_room(share, 100, 100, kMost, false));
+    EXPECT_TRUE(GoneFlows::has_room(share, 100, 100, kMost, true));
+    share.flows = kMost;
+    EXPECT_FALSE(GoneFlows::has_room(share, 100, 100, kMost, true));
+    EXPECT_TRUE(GoneFlows::has_room(share, 99, 100, kMost, true));
+    EXPECT_TRUE(GoneFlows::has_room(share, 100, 0, kMost, false)) << "no limit";
 }
 
 TEST(GoneFlows, BeyondItsLimitTheKernelIsLeftToItself) {

@@ -2,6 +2,7 @@
 #include "snapt/cli.hpp"
 #include "snapt/live_commands.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,11 @@ class LiveCommands : public testing::Test {
             requests_.emplace_back(request);
             return base::Result<std::string>(reply_);
         };
+        access.pause = pause_;
         return live_command(access, *line.command, false, report::kAnyWidth);
     }
     std::string reply_;
+    std::function<void(base::Duration)> pause_ = [](base::Duration) { FAIL() << "waits"; };
     std::vector<std::string> requests_;
 };
 
@@ -45,6 +48,52 @@ TEST_F(LiveCommands, DisconnectAsksTheDaemonAndSaysHowManySessionsEnded) {
     EXPECT_NE(failed.err.find("nobody"), std::string::npos);
     const std::vector<const char*> nobody = {"disconnect"};
     EXPECT_FALSE(report::parse_command_line(program_spec(), nobody).command);
+}
+
+TEST_F(LiveCommands, DrainAsksTheDaemonAndSaysWhatIsLeft) {
+    reply_ = R"({"draining":true,"since":1,"ends_at":null,"sessions":2,"flows":1})";
+    EXPECT_EQ(run({"drain"}).out, "draining: no new sessions and flows; 2 sessions, 1 flow left\n");
+    EXPECT_EQ(requests_.back(), R"({"command":"drain","action":"begin"})");
+    EXPECT_EQ(run({"drain", "--timeout", "10min", "--json"}).out, reply_ + "\n");
+    EXPECT_EQ(requests_.back(), R"({"command":"drain","action":"begin","timeout_ms":600000})");
+    reply_ = R"({"draining":false,"since":null,"ends_at":null,"sessions":2,"flows":1})";
+    EXPECT_EQ(run({"drain", "--undo"}).out,
+              "new sessions and flows are taken again; 2 sessions, 1 flow\n");
+    EXPECT_EQ(requests_.back(), R"({"command":"drain","action":"undo"})");
+    const size_t asked = requests_.size();
+    for (const char* time : {"soon", "-1", "25h", ""}) {
+        EXPECT_EQ(run({"drain", "--timeout", time}).exit_code, report::kExitUsage) << time;
+    }
+    EXPECT_EQ(run({"drain", "--undo", "--wait"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(run({"drain", "--undo", "--timeout", "1s"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(requests_.size(), asked) << "what is wrong is asked of nobody";
+}
+
+TEST_F(LiveCommands, DrainWaitsUntilNoFlowIsLeftOrItIsUndone) {
+    reply_ = R"({"draining":true,"since":1,"ends_at":null,"sessions":2,"flows":3})";
+    size_t pauses = 0;
+    pause_ = [&](base::Duration) {
+        if (++pauses == 3) {
+            reply_ = R"({"draining":true,"since":1,"ends_at":null,"sessions":2,"flows":0})";
+        }
+    };
+    CommandOutput output = run({"drain", "--wait"});
+    EXPECT_EQ(output.out, "draining: no new sessions and flows; 2 sessions, 0 flows left\n");
+    EXPECT_EQ(output.exit_code, report::kExitGood);
+    EXPECT_EQ(pauses, 3U);
+    EXPECT_EQ(requests_.back(), R"({"command":"drain","action":"show"})");
+    EXPECT_EQ(run({"drain", "--wait", "--json"}).out, reply_ + "\n");
+
+    reply_ = R"({"draining":true,"since":1,"ends_at":null,"sessions":2,"flows":3})";
+    pause_ = [&](base::Duration) {
+        reply_ = R"({"draining":false,"since":null,"ends_at":null,"sessions":2,"flows":3})";
+    };
+    output = run({"drain", "--wait"});
+    EXPECT_EQ(output.exit_code, report::kExitError);
+    EXPECT_EQ(output.err, "snapt: the drain was undone\n");
+    reply_ = R"({"draining":true,"since":1,"ends_at":null,"sessions":2,"flows":3})";
+    pause_ = [&](base::Duration) { reply_ = report::error_json("gone"); };
+    EXPECT_EQ(run({"drain", "--wait"}).exit_code, report::kExitError);
 }
 
 TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {

@@ -112,7 +112,7 @@ TEST_F(QuotaCommands, WhatHappensAtTheEndIsSaidWithAQuotaOrAlone) {
     EXPECT_EQ(terms.quota->bytes, 5'000'000) << "it stays";
     EXPECT_EQ(terms.then.bits_per_s, 1'000'000U);
     EXPECT_EQ(terms.credit_limit_ud, 2'500'000);
-    EXPECT_FALSE(terms.is_out_of_credit());
+    EXPECT_EQ(terms.balance_ud, 0);
     ASSERT_EQ(run({"quota", "set", "alice", "none"}).exit_code, report::kExitGood);
     const auto answer = JsonValue::parse(run({"quota", "show", "alice", "--json"}).out);
     ASSERT_TRUE(answer && answer->items().size() == 1U) << "with a credit it is there";

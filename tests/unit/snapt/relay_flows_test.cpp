@@ -81,8 +81,8 @@ TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
         }
         relay.close(node.wire_id);
     }
-    EXPECT_GE(opened, GoneFlows::kMostOfUser);
-    EXPECT_LE(opened, kUserFlows + GoneFlows::kMostOfUser);
+    EXPECT_GE(opened, kMostGone);
+    EXPECT_LE(opened, kUserFlows + kMostGone);
     EXPECT_GT(relay.drops().count(base::DropReason::FlowLimit), 0U);
     ASSERT_GT(events.gone.size(), 0U);
     NodeSession& other = add_session(9);
@@ -114,7 +114,7 @@ TEST_F(RelayTest, WhatTheNodeEndsMakesRoomAtOnce) {
     relay.on_flows_closed(node.session, *flows.front(), loop.now());
     EXPECT_EQ(node.share->flows.flows(), kUserFlows - 1);
     EXPECT_NE(open_flow(node), nullptr);
-    EXPECT_EQ(node.share->gone.flows, 0U) << "the kernel keeps what was answered";
+    EXPECT_EQ(node.share->tracked->gone.flows, 0U) << "the kernel keeps what was answered";
 }
 
 // The word of its end was lost.
@@ -176,10 +176,11 @@ TEST_F(RelayTest, TheKernelKeepsWhatWasAnswered) {
         answer.tuple = flow.tuple;
         relay.flows().on_packet(flow, flow::Direction::Down, answer, loop.now());
     }
-    UserShare& share = *node.share;
+    const TrackedShare& share = *node.share->tracked;
     add_flow(node, 0);
     relay.close(node.wire_id);
     EXPECT_EQ(share.gone.flows, 1U) << "it lives until that one is forgotten";
+    EXPECT_EQ(share.left.count(), 100U);
 }
 
 // It goes to its node in a packet like any other.

@@ -47,6 +47,26 @@ TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
     EXPECT_NE(open_flow(alice), nullptr);
 }
 
+// As after a restart of the SNAPT.
+TEST_F(RelayTest, ASessionBeginsWithTheTermsOfItsGrant) {
+    SessionGrant grant;
+    grant.user = "alice";
+    grant.account_id = 7;
+    grant.node = "laptop";
+    grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
+    grant.meter = std::make_shared<UserMeter>(Account{7, "alice"});
+    grant.meter->set(used_up(OnExhausted::Throttle, 128'000));
+    NodeSession& first = *relay.find(relay.reserve(grant)->wire_id);
+    EXPECT_EQ(first.share->meter, grant.meter);
+    EXPECT_EQ(first.share->down_rate.bits_per_s(), 128'000U) << "before any look";
+    EXPECT_EQ(first.grant.meter, nullptr) << "the share has it";
+    grant.meter = std::make_shared<UserMeter>(Account{7, "alice"});
+    grant.node = "phone";
+    grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.3");
+    NodeSession& second = *relay.find(relay.reserve(grant)->wire_id);
+    EXPECT_EQ(second.share->meter, first.share->meter) << "which counts the first one, too";
+}
+
 TEST_F(RelayTest, AUserMakesSoManyAnswersAtMost) {
     NodeSession& alice = add_session(2);
     NodeSession& bob = add_session(3);

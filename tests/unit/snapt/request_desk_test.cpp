@@ -8,10 +8,17 @@ namespace {
 class RequestDeskTest : public AdmissionTest {
   protected:
     std::string disconnect(const std::string& who) {
-        RequestDesk desk({loop, worker, config, *accountant, *users, *admission, *relay, events,
-                          random, [](std::string_view, size_t) { return std::string("{}"); }});
-        return desk.disconnect(
+        return desk().disconnect(
             *report::JsonValue::parse(R"({"command":"disconnect","who":")" + who + R"("})"));
+    }
+    // `more` follows the action.
+    std::string drain(const std::string& action, const std::string& more = "") {
+        return desk().drain(*report::JsonValue::parse(R"({"command":"drain","action":")" + action +
+                                                      "\"" + more + "}"));
+    }
+    RequestDesk desk() {
+        return RequestDesk({loop, worker, config, *accountant, *users, *admission, *relay, events,
+                            random, [](std::string_view, size_t) { return std::string("{}"); }});
     }
 };
 
@@ -50,6 +57,24 @@ TEST_F(RequestDeskTest, WhoHasNoSessionIsAnError) {
         EXPECT_EQ(disconnect(who).find("error") == std::string::npos, is_session) << who;
     }
     EXPECT_TRUE(let_in().empty());
+}
+
+TEST_F(RequestDeskTest, DrainBeginsIsShownAndIsUndone) {
+    const std::string no =
+        R"({"draining":false,"since":null,"ends_at":null,"sessions":0,"flows":0})";
+    EXPECT_EQ(drain("show"), no);
+    EXPECT_NE(drain("undo").find("error"), std::string::npos);
+    EXPECT_NE(drain("stop").find("error"), std::string::npos);
+    EXPECT_NE(drain("begin", R"(,"timeout_ms":86400001)").find("error"), std::string::npos);
+    EXPECT_EQ(drain("show"), no) << "what is wrong begins nothing";
+    const auto answer = report::JsonValue::parse(drain("begin"));
+    EXPECT_EQ((*answer)["draining"].boolean(), true);
+    EXPECT_GT((*answer)["since"].integer().value_or(0), 0);
+    EXPECT_TRUE((*answer)["ends_at"].is_null());
+    const auto timed = report::JsonValue::parse(drain("begin", R"(,"timeout_ms":600000)"));
+    EXPECT_EQ((*timed)["since"].integer(), (*answer)["since"].integer()) << "it goes on";
+    EXPECT_GE((*timed)["ends_at"].integer().value_or(0), *(*answer)["since"].integer() + 600);
+    EXPECT_EQ(drain("undo"), no);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
+#include "snapt/ledger_options.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -57,11 +60,71 @@ TEST(SnaptConfig, TakesEveryAccountingKey) {
                                   "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
                                   "destinations = \"full\"\nretention_days = 30\n"
                                   "on_ledger_failure = \"refuse\"\nlive_slots = 4096\n"
-                                  "user_records = 0\nmin_free_bytes = 1\n",
+                                  "user_records = 0\nmin_free_bytes = 1\nprice_mult = 1.25\n",
         "snapt.toml");
     ASSERT_TRUE(parsed.config) << joined(parsed.diagnostics);
-    EXPECT_EQ(parsed.config->accounting, (AccountingConfig{900, 1, Granularity::Aggregate,
-                                                           Destinations::Full, 30, 4096, 0, 1}));
+    EXPECT_EQ(parsed.config->accounting,
+              (AccountingConfig{900, 1, Granularity::Aggregate, Destinations::Full, 30, 4096, 0, 1,
+                                1250}));
+}
+
+// Options with which the ledger is started.
+std::string used_of(const AccountingConfig& accounting) {
+    SnaptConfig config = default_snapt_config();
+    config.accounting = accounting;
+    const LedgerOptions options = ledger_options(config, "/s");
+    std::ostringstream text;
+    text << options.interval_s << ' ' << options.checkpoint_s << ' ' << options.live_slots << ' '
+         << static_cast<int>(options.destinations) << ' ' << options.user_records << ' '
+         << options.is_aggregate << ' ' << options.min_free_bytes << ' ' << options.price_permille
+         << ' ' << accounting.retention_days;
+    return text.str();
+}
+
+// The keys that the section knows, by its own words.
+std::set<std::string> accounting_keys() {
+    const auto parsed = parse_snapt_config(
+        std::string(kBeginning) + "[accounting]\nnothing_like_it = 1\n", "snapt.toml");
+    const std::string text = joined(parsed.diagnostics);
+    const std::string_view before = "expected one of ";
+    std::set<std::string> keys;
+    std::istringstream list(text.substr(text.find(before) + before.size()));
+    for (std::string key; std::getline(list >> std::ws, key, ',');) {
+        keys.insert(key);
+    }
+    return keys;
+}
+
+TEST(SnaptConfig, EveryAccountingKeyActsOrIsRefused) {
+    const std::map<std::string, std::string> others = {
+        {"enabled", "enabled = false"},
+        {"interval_s", "interval_s = 30"},
+        {"checkpoint_s", "checkpoint_s = 6"},
+        {"granularity", "granularity = \"aggregate\""},
+        {"destinations", "destinations = \"port\""},
+        {"retention_days", "retention_days = 30"},
+        {"live_slots", "live_slots = 2048"},
+        {"user_records", "user_records = 7"},
+        {"min_free_bytes", "min_free_bytes = 1"},
+        {"on_ledger_failure", "on_ledger_failure = \"forward\""},
+        {"price_mult", "price_mult = 2"},
+        {"sink", "[accounting.sink.file]"}};
+    const std::set<std::string> refused = {"enabled", "on_ledger_failure", "sink"};
+    const std::set<std::string> keys = accounting_keys();
+    EXPECT_EQ(keys.size(), others.size());
+    for (const std::string& key : keys) {
+        ASSERT_TRUE(others.contains(key)) << key << " is new: does it act?";
+        const auto parsed = parse_snapt_config(
+            std::string(kBeginning) + "[accounting]\n" + others.at(key) + "\n", "snapt.toml");
+        EXPECT_EQ(parsed.config.has_value(), !refused.contains(key)) << key;
+        if (!parsed.config) {
+            EXPECT_NE(joined(parsed.diagnostics).find("error: "), std::string::npos) << key;
+            continue;
+        }
+        EXPECT_NE(used_of(parsed.config->accounting), used_of({})) << key;
+        const auto changes = changes_between(good(std::string(kBeginning)), *parsed.config);
+        EXPECT_EQ(changes.needs_restart, std::vector{"accounting." + key});
+    }
 }
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {

@@ -1,8 +1,11 @@
 #include "common/flow/attribution.hpp"
 #include "common/flow/flow_table.hpp"
 #include "snapt/accounting/accountant.hpp"
+#include "snapt/accounting/record_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <set>
 
@@ -136,6 +139,91 @@ TEST_F(AccountantTest, SessionsOpenedTogetherAreAllCommittedWithNumbersOfTheirOw
     EXPECT_EQ(number("SELECT count(*) FROM open_session"), 200);
     ASSERT_TRUE(accountant->stop(kNoon + 1));
     EXPECT_EQ(number("SELECT count(*) FROM session_record"), 200);
+}
+
+// In the callback the session's traffic may begin.
+TEST_F(AccountantTest, ASessionBeginsWithItsQuotaAndCredit) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute(
+        "INSERT INTO account(account_id,user_id,quota_bytes,quota_period,credit_limit_ud,"
+        "on_exhausted) VALUES(1,'alice',5000,'day',NULL,'stop'),(2,'bob',NULL,NULL,0,'stop'),"
+        "(3,'carol',6000,'day',1,'stop');"
+        "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),('bob',0,0,2),"
+        "('carol',0,0,3);"));
+    // Records of an earlier run.
+    auto store = RecordStore::open(database).value();
+    for (const int64_t account_id : {1, 3}) {
+        auto transaction = Transaction::begin(database).value();
+        RecordSums sums;
+        flow::UsageRecord record;
+        record.snapt_id = "zrh-1";
+        record.seq = account_id;
+        record.account_id = account_id;
+        record.user_id = account_id == 1 ? "alice" : "carol";
+        record.t_start = kNoon - kSecond;
+        record.t_end = kNoon;
+        record.pay_down = 5000;
+        ASSERT_TRUE(store.insert(record, sums));
+        ASSERT_TRUE(store.write(sums));
+        ASSERT_TRUE(transaction.commit());
+    }
+    const auto is_stopped_at_first = [&](int64_t account_id, const std::string& user) {
+        SessionIdentity who = identity(user);
+        who.account_id = account_id;
+        const auto meter = std::make_shared<UserMeter>(Account{account_id, user});
+        std::promise<bool> stopped;
+        EXPECT_TRUE(accountant->open_session(
+            who,
+            [&](const Result<uint32_t>& opened) {
+                EXPECT_TRUE(opened);
+                stopped.set_value(meter->is_stopped());
+            },
+            meter));
+        return stopped.get_future().get();
+    };
+    EXPECT_TRUE(is_stopped_at_first(1, "alice")) << "the quota";
+    EXPECT_TRUE(is_stopped_at_first(2, "bob")) << "the credit";
+    EXPECT_FALSE(is_stopped_at_first(3, "carol")) << "there is some of both";
+    ASSERT_TRUE(accountant->stop(kNoon + 1));
+}
+
+TEST_F(AccountantTest, CreditActsBetweenTicks) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    std::atomic<int> told{0};
+    accountant->set_on_credit([&told] { ++told; });
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute(
+        "INSERT INTO account(account_id,user_id,credit_limit_ud,on_exhausted) "
+        "VALUES(1,'alice',5,'stop');"
+        "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1)"));
+    SessionIdentity who = identity("alice");
+    who.account_id = 1;
+    auto meter = std::make_shared<UserMeter>(Account{1, "alice"});
+    std::promise<void> committed;
+    ASSERT_TRUE(accountant->open_session(
+        who, [&](const Result<uint32_t>&) { committed.set_value(); }, meter));
+    committed.get_future().wait();
+    accountant->tick(kNoon + kSecond);
+    accountant->flush();
+    EXPECT_FALSE(meter->is_stopped());
+    ASSERT_TRUE(database.execute("INSERT INTO balance VALUES(1,-5,0)"));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!meter->is_stopped() && std::chrono::steady_clock::now() < until) {
+        accountant->flush();  // no tick
+    }
+    EXPECT_TRUE(meter->is_stopped());
+    // Two watch it, and neither keeps it.
+    const std::weak_ptr<UserMeter> gone = meter;
+    meter.reset();
+    int64_t now_us = kNoon + kSecond;
+    while (!gone.expired() && std::chrono::steady_clock::now() < until) {
+        accountant->tick(now_us += 2 * kSecond);
+        accountant->flush();
+    }
+    EXPECT_TRUE(gone.expired());
+    ASSERT_TRUE(accountant->stop(now_us + kSecond));
+    EXPECT_EQ(told, 1);
 }
 
 TEST_F(AccountantTest, FullQueueRefusesAndCounts) {

@@ -83,7 +83,7 @@ class ChargesTest : public StateFolder {
                     "]\nx_kbps = [0, 64]\nd_ms = [0, 100]\nu = [[0, 0], [0, 0]]\nk_x = 1.0\n"
                     "k_d = 0.0\n";
         }
-        const auto parsed = rating::parse_plan(text, "plan.toml");
+        const auto parsed = rating::parse_plan(text, "plan.toml", rating::PlanUse::New);
         EXPECT_TRUE(parsed.plan) << rating::tests::joined(parsed.diagnostics);
         const auto added = add_plan(database_, name, text, from_us).value();
         return {added.plan.plan_id, added.plan.revision};

@@ -5,6 +5,7 @@
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/schema.hpp"
+#include "snapt/accounting/snapt_prices.hpp"
 #include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/usage_booker.hpp"
 #include "snapt/accounting/user_store.hpp"
@@ -390,6 +391,17 @@ TEST_F(MigrationTest, SumsAreMadeOfWhatTheEleventhVersionHadRecordedAndCharged) 
     const auto checks = verify_ledger(database).value();
     EXPECT_EQ(checks.back().what, "sums");
     EXPECT_TRUE(checks.back().is_good) << checks.back().found;
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheTwelfthVersionGoesOn) {
+    write_database("12");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    EXPECT_EQ(SnaptPrices::load(database)->multiplier("zrh-1", 1), 1) << "as it was charged";
+    EXPECT_EQ(balance_of(database, 4).value().balance_ud, 52'862'320);
+    const auto checks = verify_ledger(database);
+    for (const LedgerCheck& check : checks.value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
 }
 
 // Columns, indexes and triggers, whatever their order.

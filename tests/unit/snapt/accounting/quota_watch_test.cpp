@@ -1,5 +1,4 @@
 #include "snapt/accounting/ledger.hpp"
-#include "snapt/accounting/money.hpp"
 #include "snapt/accounting/quota_watch.hpp"
 #include "snapt/accounting/record_store.hpp"
 
@@ -28,7 +27,7 @@ class QuotaWatchTest : public testing::Test {
             "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),"
             "('bob',0,0,2)"));
         watch_ = std::make_unique<QuotaWatch>(*database_);
-        watch_->add(meter_);
+        watch_->add({meter_});
     }
     void TearDown() override {
         watch_.reset();
@@ -37,6 +36,7 @@ class QuotaWatchTest : public testing::Test {
     }
     void record(int64_t end_us, int64_t payload) {
         auto store = RecordStore::open(*database_).value();
+        RecordSums sums;
         flow::UsageRecord record;
         record.snapt_id = "zrh-1";
         record.epoch = 1;
@@ -47,7 +47,10 @@ class QuotaWatchTest : public testing::Test {
         record.t_start = end_us - 1;
         record.pay_down = payload;
         record.flags = flow::record_flag::kHasAccount;
-        ASSERT_TRUE(store.insert(record));
+        Transaction transaction = Transaction::begin(*database_).value();
+        ASSERT_TRUE(store.insert(record, sums));
+        ASSERT_TRUE(store.write(sums));
+        ASSERT_TRUE(transaction.commit());
     }
     void set_quota(int64_t bytes, const std::string& then, const char* zone = "UTC") {
         TermsChange change;
@@ -134,29 +137,71 @@ TEST_F(QuotaWatchTest, EachActionIsItsOwn) {
     EXPECT_EQ(state(), Allowance::State::Free);
 }
 
-TEST_F(QuotaWatchTest, ACreditActsByTheBalance) {
-    TermsChange change;
-    change.credit_limit_ud.emplace(2'000'000);
-    change.then = parse_exhaustion("stop");
-    ASSERT_TRUE(change_terms(*database_, "alice", change));
-    look(kDecemberUs);
+// The login of a user whose quota is used up by its records, before any traffic and any look.
+TEST_F(QuotaWatchTest, TheFirstTermsHaveWhatTheRecordsHave) {
+    record(kDecemberUs, 9'999'999);  // of the day before
+    record(kDecemberUs + kHourUs, 700);
+    record(kDecemberUs + 23 * kHourUs, 100);
+    set_quota(1000, "stop");
+    const MeterTerms terms =
+        first_terms(*database_, meter_->account(), kDecemberUs + 23 * kHourUs).value();
+    EXPECT_EQ(terms.used_bytes, 800);
+    EXPECT_EQ(terms.until_us, kDecemberUs + 24 * kHourUs);
+    meter_->set(terms);
+    count(199);
     EXPECT_FALSE(meter_->is_stopped());
-    MoneyEntry entry;
-    entry.user_id = "alice";
-    entry.kind = EntryKind::Adjust;
-    entry.amount_ud = -2'000'000;
-    entry.ref = "A-1";
-    ASSERT_TRUE(book(*database_, entry));
-    look(kDecemberUs);
+    count(1);
     EXPECT_TRUE(meter_->is_stopped());
-    EXPECT_TRUE(meter_->allowance().is_for_credit);
-    EXPECT_EQ(meter_->allowance().until_us, 0) << "nobody knows";
-    entry.kind = EntryKind::Topup;
-    entry.amount_ud = 1;
-    entry.ref = "A-2";
-    ASSERT_TRUE(book(*database_, entry));
-    look(kDecemberUs);
-    EXPECT_FALSE(meter_->is_stopped());
+    EXPECT_EQ(first_terms(*database_, {2, "bob"}, kDecemberUs + kHourUs).value(), MeterTerms{});
+    EXPECT_EQ(first_terms(*database_, meter_->account(), kHourUs).value(), MeterTerms{})
+        << "by this clock it would be another day";
+}
+
+TEST_F(QuotaWatchTest, SumsHaveWhatTheRecordsHaveInAnyZone) {
+    for (int64_t hour = -40; hour < 40; ++hour) {
+        record(kDecemberUs + hour * kHourUs / 2, int64_t{1} << ((hour + 40) % 20));
+        record(kDecemberUs + hour * kHourUs / 2 + 1, 3);
+    }
+    for (const char* zone : {"UTC", "Europe/Zurich", "Asia/Kathmandu", "Pacific/Auckland"}) {
+        set_quota(1000, "stop", zone);
+        for (int64_t hour = -10; hour < 10; ++hour) {
+            const int64_t now_us = kDecemberUs + hour * kHourUs;
+            const AccountTerms terms = account_terms(*database_, "alice", now_us).value().at(0);
+            EXPECT_EQ(used_by_sums(*database_, terms.account, terms.from_us).value(),
+                      used_since(*database_, terms.account, terms.from_us).value())
+                << zone << " " << hour;
+        }
+    }
+}
+
+// Bytes counted between a meter's first terms and the first seal are in no record yet.
+TEST_F(QuotaWatchTest, ALookAfterTheFirstTermsForgetsNothing) {
+    record(kDecemberUs + kHourUs, 700);
+    set_quota(1000, "stop");
+    const auto meter = std::make_shared<UserMeter>(Account{1, "alice"});
+    const int64_t now_us = kDecemberUs + 2 * kHourUs;
+    meter->set(first_terms(*database_, meter->account(), now_us).value());
+    watch_->add({meter, {1, next_seq_}, now_us});
+    flow::add(meter->counter(), 250);
+    record(now_us, 100);  // a flow that ended: of what the meter counts
+    look(now_us + 1);
+    EXPECT_EQ(meter->allowance().used_bytes, 950);
+    flow::add(meter->counter(), 50);
+    EXPECT_TRUE(meter->is_stopped());
+    EXPECT_EQ(watch_->to_seal(false).size(), 2U) << "others of the account may have counted before";
+    look(now_us + 24 * kHourUs);
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_EQ(meter->allowance().used_bytes, 0) << "what it had counted is of the day before";
+}
+
+TEST_F(QuotaWatchTest, AQuotaThatIsSetLaterCountsNoEarlierPeriod) {
+    const auto meter = std::make_shared<UserMeter>(Account{1, "alice"});
+    watch_->add({meter, {1, next_seq_}, kDecemberUs - kHourUs});
+    flow::add(meter->counter(), 5000);
+    look(kDecemberUs - kHourUs);
+    set_quota(1000, "stop");
+    look(kDecemberUs + kHourUs);
+    EXPECT_FALSE(meter->is_stopped());
 }
 
 TEST_F(QuotaWatchTest, AMeterThatNobodyElseHoldsIsForgotten) {

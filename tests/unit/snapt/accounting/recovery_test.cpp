@@ -1,5 +1,6 @@
 #include "common/base/random.hpp"
 #include "snapt/accounting/new_ledger.hpp"
+#include "snapt/accounting/snapt_prices.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "tests/bench/ledger/faulty_vfs.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
@@ -37,6 +38,30 @@ void crash_after(Body&& body) {
 }
 
 using RecoveryTest = LedgerTest;
+
+// A run keeps its price, and what is recovered of it is of that run.
+TEST_F(RecoveryTest, APriceHoldsFromItsRunOn) {
+    LedgerOptions dear = options();
+    dear.price_permille = 1250;
+    open(kNoon).reset();
+    open(kNoon + 1, dear).reset();
+    crash_after([&] {
+        auto ledger = open(kNoon + 2, dear);
+        add_session(*ledger, 1, "alice");
+        count(*ledger->live().take(request(1, 1, kNoon)), 1000, kNoon + 3);
+    });
+    open(kNoon + 4).reset();
+    EXPECT_EQ(records(3).size(), 1U);
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    const auto prices = SnaptPrices::load(database).value();
+    EXPECT_EQ(prices.multiplier("zrh-1", 1), 1);
+    EXPECT_EQ(prices.multiplier("zrh-1", 2), 1.25);
+    EXPECT_EQ(prices.multiplier("zrh-1", 3), 1.25);
+    EXPECT_EQ(prices.multiplier("zrh-1", 4), 1);
+    EXPECT_EQ(prices.multiplier("zrh-1", 99), 1);
+    EXPECT_EQ(prices.multiplier("zrh", 3), 1);
+    EXPECT_EQ(prices.multiplier("zrh-2", 3), 1);
+}
 
 TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) {
     crash_after([&] {
@@ -251,7 +276,7 @@ TEST_F(RecoveryTest, WithoutADatabaseNoneIsDamaged) {
     EXPECT_FALSE(std::filesystem::exists(path(kLedgerFileName)));
 }
 
-// What the former database had recorded has keys of those epochs.
+// Records of the former database have keys of those epochs.
 TEST_F(RecoveryTest, AnEpochBeginsBeyondThatOfTheLiveFile) {
     for (const bool is_empty : {false, true}) {
         int64_t last = 0;

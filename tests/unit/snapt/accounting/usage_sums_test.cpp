@@ -139,7 +139,7 @@ class UsageSumsTest : public StateFolder {
                (!query.user || *query.user == kUsers[static_cast<size_t>(account_id)]) &&
                (!query.is_own || account_id == query.account_id);
     }
-    // By the records and charges themselves.
+    // The sums of the records and charges themselves.
     Rows expected(const UsageQuery& query) const {
         const TimeZone zone = TimeZone::load(query.zone).value();
         const Numbers none(12, 0);

@@ -76,7 +76,8 @@ TEST(RestMetrics, HaveTheFigures) {
     const std::string text = text_of(kStatus);
     for (const char* line :
          {R"(snapt_info{name="zrh \"1\"\\",version="0.1.0"} 1)", "snapt_degraded 1",
-          "snapt_sessions 2", R"(snapt_bytes_total{dir="up",layer="tunnel"} 20)",
+          "snapt_draining 0", "snapt_sessions 2",
+          R"(snapt_bytes_total{dir="up",layer="tunnel"} 20)",
           R"(snapt_bytes_total{dir="down",layer="inner"} 9007199254740993)",
           R"(snapt_pre_bytes_total{class="ht-hd"} 4)", R"(snapt_post_bytes_total{class="lt-ld"} 2)",
           R"(snapt_drops_total{reason="replay"} 7)", "snapt_ledger_checkpoint_age_seconds 12",

@@ -1,0 +1,307 @@
+#include "snapt/accounting/credit_watch.hpp"
+
+#include "snapt/accounting/charge_rows.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+// Records end in their order, but for a clock that was set meanwhile: further back nobody looks.
+constexpr int64_t kDisorderUs = 3'600'000'000;
+
+Result<int64_t> integer_of(Database& database, const char* sql) {
+    Statement select = CTN_TRY(database.prepare(sql));
+    if (!CTN_TRY(select.step())) {
+        return Error{Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    return select.integer(0);
+}
+
+Result<int64_t> last_charge(Database& database) {
+    return integer_of(database, "SELECT coalesce(max(charge_id),0) FROM charge");
+}
+
+// The end of the earliest record that is not booked, of any account.
+Result<std::optional<int64_t>> first_unbooked_end_us(Database& database) {
+    Statement snapts = CTN_TRY(database.prepare(
+        "WITH RECURSIVE s(id) AS (SELECT min(snapt_id) FROM usage_record UNION ALL "
+        "SELECT (SELECT min(snapt_id) FROM usage_record WHERE snapt_id>id) FROM s "
+        "WHERE id IS NOT NULL) SELECT id FROM s WHERE id IS NOT NULL"));
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT t_end FROM usage_record WHERE snapt_id=?1 AND (epoch,seq)>("
+        "coalesce((SELECT epoch FROM booked WHERE snapt_id=?1),-1),"
+        "coalesce((SELECT seq FROM booked WHERE snapt_id=?1),-1)) ORDER BY epoch,seq LIMIT 1"));
+    std::optional<int64_t> first_us;
+    while (CTN_TRY(snapts.step())) {
+        const std::string snapt_id = snapts.text(0);
+        if (CTN_TRY(select.bind(1, std::string_view(snapt_id)).step())) {
+            first_us = std::min(first_us.value_or(select.integer(0)), select.integer(0));
+            CTN_TRY(select.run());
+        }
+    }
+    return first_us;
+}
+
+// True for records of no charge: beyond the position up to which all are booked, and not of those
+// accounts and quarters that are booked beyond it.
+constexpr std::string_view kIsUnbooked =
+    "NOT EXISTS(SELECT 1 FROM booked b WHERE b.snapt_id=usage_record.snapt_id AND "
+    "((usage_record.epoch,usage_record.seq)<=(b.epoch,b.seq) OR (usage_record.epoch=b.epoch AND "
+    "usage_record.seq<=b.until_seq AND (usage_record.account_id,(t_end-1)/900000000)<="
+    "(b.account_id,b.quarter))))";
+static_assert(kQuarterUs == 900'000'000);
+
+}  // namespace
+
+Result<int64_t> CreditWatch::cost_of(const ChargedRecord& record, const std::string& snapt_id) {
+    const PlanTerms terms = plans_.in_force(record.account_id, record.quarter() * kQuarterUs);
+    const auto plan = plans_.plan(database_, terms);
+    if (!plan && plan.error().code != Errc::Malformed && plan.error().code != Errc::NotFound) {
+        return plan.error();
+    }
+    ChargeSums sums;  // a plan that cannot be read charges nothing, as when it is booked
+    add_record(sums, record, plan ? plan->get() : nullptr,
+               plans_.multiplier(snapt_id, record.epoch));
+    return sums.net_ud();
+}
+
+Result<int64_t> CreditWatch::cost_of(const flow::UsageRecord& record) {
+    return cost_of(charged_record(record), record.snapt_id);
+}
+
+Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
+    // First: what was written so far is in the database, and is not added to what is read there.
+    if (const auto taken = take_records(); !taken) {
+        recount_all();
+        return taken.error();
+    }
+    const Account& account = meter->account();
+    const auto known = accounts_.find(account.id);
+    if (known != accounts_.end()) {
+        meter->set_credit(known->second.is_out);
+        known->second.meters.push_back(meter);
+        return {};
+    }
+    ReadMoment moment(database_);
+    CTN_TRY(moment.begin());
+    if (CTN_TRY(plans_.refresh(database_))) {
+        recount_all();
+    }
+    Watched watched;
+    watched.user = account.user;
+    Statement select = CTN_TRY(
+        database_.prepare("SELECT a.credit_limit_ud,coalesce(b.balance_ud,0) FROM account a "
+                          "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?"));
+    if (CTN_TRY(select.bind(1, account.id).step()) && !select.is_null(0)) {
+        watched.limit_ud = select.integer(0);
+        watched.balance_ud = select.integer(1);
+        CTN_TRY(recount(account.id, watched));
+        watched.is_out = watched.left_ud() <= 0;
+    }
+    if (!last_charge_) {
+        last_charge_ = CTN_TRY(last_charge(database_));
+    }
+    meter->set_credit(watched.is_out);
+    watched.meters.push_back(meter);
+    if (watched.limit_ud) {
+        ledger_.watch_also(account.id);
+    }
+    accounts_.emplace(account.id, std::move(watched));
+    return {};
+}
+
+void CreditWatch::recount_all() {
+    for (auto& [account_id, watched] : accounts_) {
+        watched.must_recount = true;
+    }
+    seen_version_.reset();
+}
+
+bool CreditWatch::drop_gone() {
+    bool has_dropped = false;
+    for (auto entry = accounts_.begin(); entry != accounts_.end();) {
+        auto& meters = entry->second.meters;
+        std::erase_if(meters, [](const auto& meter) { return meter.expired(); });
+        has_dropped = has_dropped || meters.empty();
+        entry = meters.empty() ? accounts_.erase(entry) : std::next(entry);
+    }
+    return has_dropped;
+}
+
+// Adds up the cost of the account's records that are not booked.
+Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
+    watched.seen_charge = CTN_TRY(last_charge(database_));
+    watched.unbooked_ud = 0;
+    watched.must_recount = false;
+    const auto first_us =
+        plans_.is_empty() ? std::nullopt : CTN_TRY(first_unbooked_end_us(database_));
+    if (!first_us) {
+        return {};
+    }
+    const std::string sql = select_charged("WHERE user_id=?1 AND account_id=?2 AND t_end>=?3 AND " +
+                                               std::string(kIsUnbooked),
+                                           "usage_account_time");
+    Statement select = CTN_TRY(database_.prepare(sql.c_str()));
+    select.bind(1, std::string_view(watched.user))
+        .bind(2, account_id)
+        .bind(3, *first_us - kDisorderUs);
+    while (CTN_TRY(select.step())) {
+        watched.unbooked_ud += CTN_TRY(cost_of(charged_record(select), charged_snapt(select)));
+    }
+    return {};
+}
+
+// Records that were written since, by this thread.
+Result<void> CreditWatch::take_records() {
+    for (const flow::UsageRecord& record : ledger_.take_watched_records()) {
+        const auto watched = accounts_.find(record.account_id);
+        if (watched != accounts_.end()) {
+            watched->second.unbooked_ud += CTN_TRY(cost_of(record));
+        }
+    }
+    return {};
+}
+
+Result<void> CreditWatch::take_charges() {
+    Statement select = CTN_TRY(database_.prepare(
+        "SELECT charge_id,account_id,gross_ud-discount_ud,fault IS NOT NULL FROM charge "
+        "WHERE charge_id>? AND replaces IS NULL ORDER BY charge_id"));
+    select.bind(1, last_charge_.value_or(0));
+    while (CTN_TRY(select.step())) {
+        const auto watched = accounts_.find(select.integer(1));
+        if (watched == accounts_.end() || select.integer(0) <= watched->second.seen_charge) {
+            continue;
+        }
+        watched->second.unbooked_ud -= select.integer(2);
+        watched->second.must_recount = watched->second.must_recount || select.integer(3) != 0;
+    }
+    last_charge_ = CTN_TRY(last_charge(database_));
+    return {};
+}
+
+Result<void> CreditWatch::read_limits() {
+    std::map<int64_t, std::pair<int64_t, int64_t>> limits;
+    Statement select = CTN_TRY(database_.prepare(
+        "SELECT a.account_id,a.credit_limit_ud,coalesce(b.balance_ud,0) FROM account a "
+        "LEFT JOIN balance b USING(account_id) WHERE a.credit_limit_ud IS NOT NULL"));
+    while (CTN_TRY(select.step())) {
+        limits[select.integer(0)] = {select.integer(1), select.integer(2)};
+    }
+    for (auto& [account_id, watched] : accounts_) {
+        const auto limit = limits.find(account_id);
+        if (limit == limits.end()) {
+            watched.limit_ud.reset();
+            watched.must_recount = true;
+            continue;
+        }
+        std::tie(watched.limit_ud, watched.balance_ud) = limit->second;
+        if (watched.must_recount) {
+            CTN_TRY(recount(account_id, watched));
+        }
+    }
+    return {};
+}
+
+// One snapshot: a charge and what it takes from the balance are seen together.
+Result<void> CreditWatch::read_changes() {
+    const int64_t version = CTN_TRY(integer_of(database_, "PRAGMA data_version"));
+    if (seen_version_ == version) {
+        return {};
+    }
+    seen_version_.reset();
+    ReadMoment moment(database_);
+    CTN_TRY(moment.begin());
+    if (CTN_TRY(plans_.refresh(database_))) {
+        for (auto& [account_id, watched] : accounts_) {
+            watched.must_recount = true;
+        }
+    }
+    CTN_TRY(take_charges());
+    CTN_TRY(read_limits());
+    seen_version_ = version;
+    tell_ledger();
+    return {};
+}
+
+void CreditWatch::tell_ledger() {
+    std::set<int64_t> limited;
+    for (const auto& [account_id, watched] : accounts_) {
+        if (watched.limit_ud) {
+            limited.insert(account_id);
+        }
+    }
+    ledger_.watch(std::move(limited));
+}
+
+Result<void> CreditWatch::rate_live(int64_t now_us) {
+    for (auto& [account_id, watched] : accounts_) {
+        watched.live_ud = 0;
+    }
+    return ledger_.visit_unsealed(now_us, [this](const flow::UsageRecord& record) -> Result<void> {
+        const auto watched = accounts_.find(record.account_id);
+        if (watched != accounts_.end()) {
+            watched->second.live_ud += CTN_TRY(cost_of(record));
+        }
+        return {};
+    });
+}
+
+// The price of a flow changes until its record is written; what acts must not be taken back.
+Result<void> CreditWatch::seal_exhausted(int64_t now_us) {
+    std::set<std::string> exhausted;
+    for (const auto& [account_id, watched] : accounts_) {
+        if (watched.limit_ud && !watched.is_out && watched.live_ud > 0 && watched.left_ud() <= 0) {
+            exhausted.insert(watched.user);
+        }
+    }
+    if (exhausted.empty() || !ledger_.seal_for(exhausted, now_us)) {
+        return {};  // a ledger that cannot be written seals later
+    }
+    CTN_TRY(take_records());
+    return rate_live(now_us);
+}
+
+bool CreditWatch::tell() {
+    bool has_changed = false;
+    for (auto& [account_id, watched] : accounts_) {
+        const bool is_out = watched.limit_ud && watched.left_ud() <= 0;
+        has_changed = has_changed || is_out != watched.is_out;
+        watched.is_out = is_out;
+        for (const auto& held : watched.meters) {
+            if (const auto meter = held.lock()) {
+                meter->set_credit(is_out);
+            }
+        }
+    }
+    return has_changed;
+}
+
+Result<bool> CreditWatch::look(int64_t now_us) {
+    auto changed = look_once(now_us);
+    if (!changed) {
+        recount_all();  // records and charges may be taken that were not counted
+        tell_ledger();
+    }
+    return changed;
+}
+
+Result<bool> CreditWatch::look_once(int64_t now_us) {
+    if (drop_gone()) {
+        tell_ledger();
+    }
+    CTN_TRY(take_records());
+    CTN_TRY(read_changes());
+    CTN_TRY(rate_live(now_us));
+    CTN_TRY(seal_exhausted(now_us));
+    return tell();
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,75 @@
+// CreditWatch: which of the present users have no credit left. Usage counts at once: the balance
+// has what is booked, and the rest is rated here, records as they will be booked and live flows as
+// their records would be now. Belongs to the ledger's thread.
+#pragma once
+
+#include "snapt/accounting/charges.hpp"
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/accounting/plan_book.hpp"
+#include "snapt/accounting/user_meter.hpp"
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Between two looks: with what follows, a user passes its limit by less than a second of its rate.
+inline constexpr std::chrono::milliseconds kCreditLook{500};
+
+class CreditWatch {
+  public:
+    // `ledger` must outlive it. Nobody else takes its watched records.
+    explicit CreditWatch(Ledger& ledger) : ledger_(ledger), database_(ledger.database()) {}
+
+    // Tells the meter whether it has credit; call before its traffic. Watches it while it lives.
+    base::Result<void> add(const std::shared_ptr<UserMeter>& meter);
+    bool is_empty() const { return accounts_.empty(); }
+    // Reads what has changed, rates what is new, and tells the meters. Seals the flows of users who
+    // have no credit left by now, so that their price is final. True: some meter was told other
+    // than before. After an error the meters stay as they are.
+    base::Result<bool> look(int64_t now_us);
+
+  private:
+    struct Watched {
+        std::string user;
+        std::vector<std::weak_ptr<UserMeter>> meters;
+        std::optional<int64_t> limit_ud;  // none: no balance is too low
+        int64_t balance_ud = 0;
+        int64_t unbooked_ud = 0;  // of records that no charge has
+        int64_t live_ud = 0;      // of what has no record
+        int64_t seen_charge = 0;  // later ones lower unbooked_ud
+        bool must_recount = true;
+        bool is_out = false;
+
+        int64_t left_ud() const { return balance_ud + *limit_ud - unbooked_ud - live_ud; }
+    };
+
+    bool drop_gone();
+    base::Result<void> read_changes();
+    base::Result<void> take_charges();
+    base::Result<void> read_limits();
+    base::Result<void> recount(int64_t account_id, Watched& watched);
+    base::Result<void> take_records();
+    base::Result<void> rate_live(int64_t now_us);
+    base::Result<void> seal_exhausted(int64_t now_us);
+    bool tell();
+    base::Result<int64_t> cost_of(const flow::UsageRecord& record);
+    base::Result<int64_t> cost_of(const ChargedRecord& record, const std::string& snapt_id);
+    void tell_ledger();
+    void recount_all();  // at the next look
+    base::Result<bool> look_once(int64_t now_us);
+
+    Ledger& ledger_;
+    Database& database_;
+    PlanBook plans_;
+    std::map<int64_t, Watched> accounts_;
+    std::optional<int64_t> seen_version_;  // of the database, as other connections changed it
+    std::optional<int64_t> last_charge_;   // whose accounts have it
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,260 @@
+#include "snapt/accounting/credit_watch.hpp"
+#include "snapt/accounting/quota.hpp"
+#include "tests/unit/snapt/accounting/charges_fixture.hpp"
+
+namespace continuo::snapt {
+namespace {
+
+struct Slots : LedgerTest {
+    using LedgerTest::add_session;
+    using LedgerTest::count;
+    using LedgerTest::request;
+};
+
+// A byte of payload costs 8 micro-denarii.
+constexpr int64_t kUdOfByte = 8;
+constexpr uint64_t kHeaders = 40;  // of LedgerTest::count()
+
+class CreditWatchTest : public ChargesTest {
+  protected:
+    void SetUp() override {
+        LedgerOptions options;
+        options.state_directory = folder_;
+        options.snapt_id = "zrh-1";
+        options.live_slots = 256;
+        ledger_ = Ledger::open(options, kNoon).value();
+        watch_ = std::make_unique<CreditWatch>(*ledger_);
+        Slots::add_session(*ledger_, 1, "alice", kAlice);
+        Slots::add_session(*ledger_, 2, "bob", kBob);
+    }
+    void TearDown() override {
+        watch_.reset();
+        ledger_.reset();
+    }
+    void use_plan_of_bytes() { use(add_flat("flat", "0.001").plan_id); }
+    void set_credit(const std::string& user, int64_t limit_ud, const char* then = "stop") {
+        TermsChange change;
+        change.credit_limit_ud.emplace(limit_ud);
+        change.then = parse_exhaustion(then);
+        ASSERT_TRUE(change_terms(database_, user, change));
+    }
+    void pay(const std::string& user, int64_t amount_ud, const std::string& ref) {
+        MoneyEntry entry;
+        entry.user_id = user;
+        entry.kind = EntryKind::Topup;
+        entry.amount_ud = amount_ud;
+        entry.ref = ref;
+        ASSERT_TRUE(book(database_, entry));
+    }
+    std::shared_ptr<UserMeter> login(int64_t account_id, const std::string& user) {
+        const auto meter = std::make_shared<UserMeter>(Account{account_id, user});
+        MeterTerms terms;
+        terms.then = Exhaustion{OnExhausted::Stop, 0};
+        meter->set(terms);
+        EXPECT_TRUE(watch_->add(meter));
+        return meter;
+    }
+    bool look(int64_t now_us) {
+        const auto changed = watch_->look(now_us);
+        EXPECT_TRUE(changed) << changed.error().where;
+        return changed && *changed;
+    }
+    static void count(flow::LiveSlot& slot, uint64_t payload, int64_t at_us) {
+        Slots::count(slot, payload + kHeaders, at_us);
+    }
+
+    std::unique_ptr<Ledger> ledger_;
+    std::unique_ptr<CreditWatch> watch_;
+};
+
+TEST_F(CreditWatchTest, FlowsCountBeforeTheyAreRecorded) {
+    use_plan_of_bytes();
+    set_credit("alice", 2000 * kUdOfByte);
+    pay("alice", 8000 * kUdOfByte, "INV-1");
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* bobs = ledger_->live().take(Slots::request(2, 2, kNoon));
+    count(*slot, 9999, kNoon + 1);
+    count(*bobs, 50'000, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_EQ(ledger_->status().records, 0U) << "nobody needs its record";
+    count(*slot, 1, kNoon + kSecond + 1);
+    EXPECT_TRUE(look(kNoon + 2 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    const Allowance allowance = meter->allowance();
+    EXPECT_EQ(allowance.state, Allowance::State::Stopped);
+    EXPECT_TRUE(allowance.is_for_credit);
+    EXPECT_EQ(allowance.until_us, 0) << "nobody knows";
+    EXPECT_EQ(ledger_->status().records, 1U) << "what acts has its final price";
+    EXPECT_FALSE(look(kNoon + 3 * kSecond));
+    EXPECT_EQ(ledger_->status().records, 1U) << "once";
+    pay("alice", 1, "INV-2");
+    EXPECT_TRUE(look(kNoon + 4 * kSecond));
+    EXPECT_FALSE(meter->is_stopped());
+}
+
+TEST_F(CreditWatchTest, SealingAndBookingChangeNothing) {
+    use_plan_of_bytes();
+    pay("alice", 10'000 * kUdOfByte, "INV-1");
+    set_credit("alice", 0);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 4000, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    ASSERT_TRUE(ledger_->seal_now(kNoon + 2 * kSecond));
+    count(*slot, 3000, kNoon + 2 * kSecond);
+    EXPECT_FALSE(look(kNoon + 3 * kSecond));
+    ASSERT_TRUE(ledger_->seal_now(kNoon + 4 * kSecond));
+    count(*slot, 2999, kNoon + 4 * kSecond);
+    EXPECT_EQ(book_until(kBookAll).records, 2U) << "one is new to the watch, too";
+    EXPECT_FALSE(look(kNoon + 5 * kSecond));
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_EQ(book_until(kBookAll).records, 0U);
+    count(*slot, 1, kNoon + 6 * kSecond);
+    EXPECT_TRUE(look(kNoon + 6 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    book_until(kBookAll);
+    EXPECT_EQ(balance(kAlice), 0);
+    EXPECT_FALSE(look(kNoon + 7 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+}
+
+TEST_F(CreditWatchTest, MergedFlowsCountToo) {
+    watch_.reset();
+    ledger_.reset();
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 256;
+    options.is_aggregate = true;
+    ledger_ = Ledger::open(options, kNoon).value();
+    watch_ = std::make_unique<CreditWatch>(*ledger_);
+    Slots::add_session(*ledger_, 1, "alice", kAlice);
+    use_plan_of_bytes();
+    set_credit("alice", 1000 * kUdOfByte);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 600, kNoon + 1);
+    ledger_->live().release(slot, flow::Cause::Closed);
+    ASSERT_TRUE(ledger_->tick(kNoon + kSecond)) << "merged, without a record";
+    EXPECT_FALSE(look(kNoon + kSecond));
+    count(*ledger_->live().take(Slots::request(2, 1, kNoon)), 399, kNoon + kSecond);
+    EXPECT_FALSE(look(kNoon + 2 * kSecond));
+    count(*ledger_->live().take(Slots::request(3, 1, kNoon)), 1, kNoon + 2 * kSecond);
+    EXPECT_TRUE(look(kNoon + 3 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    ASSERT_TRUE(ledger_->tick(kNoon + 60 * kSecond));
+    EXPECT_FALSE(look(kNoon + 61 * kSecond)) << "as their record";
+    EXPECT_TRUE(meter->is_stopped());
+}
+
+// Wherever booking is, also in the middle of a batch, a login finds what is spent.
+TEST_F(CreditWatchTest, ALoginCountsWhatIsNotBookedYet) {
+    use(add_shipped().plan_id);
+    put_many(150);
+    const std::array accounts = {std::pair(kAlice, std::string("alice")),
+                                 std::pair(kBob, std::string("bob"))};
+    const auto expect_exact = [&](const std::string& where) {
+        for (const auto& [account_id, user] : accounts) {
+            const int64_t spent_ud = net_ud(account_id, *shipped_);
+            ASSERT_GT(spent_ud, 0);
+            for (const int64_t more : {0, 1}) {
+                set_credit(user, spent_ud + more);
+                CreditWatch fresh(*ledger_);
+                const auto meter = std::make_shared<UserMeter>(Account{account_id, user});
+                MeterTerms terms;
+                terms.then = Exhaustion{OnExhausted::Stop, 0};
+                meter->set(terms);
+                ASSERT_TRUE(fresh.add(meter));
+                EXPECT_EQ(meter->is_stopped(), more == 0) << where << " " << user;
+            }
+        }
+    };
+    expect_exact("nothing is booked");
+    UsageBooker booker(database_, {20, 1, 50, 50});
+    for (int step = 0;; ++step) {
+        const auto booked = booker.step(kNoon + kMinute, kBookAll);
+        ASSERT_TRUE(booked) << booked.error().where;
+        if (booked->has_written) {
+            expect_exact("after step " + std::to_string(step));
+        }
+        if (!booked->has_more) {
+            break;
+        }
+    }
+    EXPECT_EQ(balance(kAlice), -net_ud(kAlice, *shipped_));
+}
+
+TEST_F(CreditWatchTest, AnotherPlanHoldsForWhatIsNotBooked) {
+    use_plan_of_bytes();
+    set_credit("alice", 10'000 * kUdOfByte);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 3000, kNoon + 1);
+    ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
+    count(*slot, 2000, kNoon + kSecond);
+    EXPECT_FALSE(look(kNoon + 2 * kSecond));
+    add_flat("flat", "0.002");
+    EXPECT_TRUE(look(kNoon + 3 * kSecond)) << "twice the price";
+    EXPECT_TRUE(meter->is_stopped());
+}
+
+TEST_F(CreditWatchTest, WithoutAPlanTheBalanceAloneCounts) {
+    set_credit("alice", 0, "throttle=128kbit");
+    pay("alice", 5, "INV-1");
+    const auto meter = login(kAlice, "alice");
+    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 1 << 20, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    MoneyEntry entry;
+    entry.user_id = "alice";
+    entry.kind = EntryKind::Adjust;
+    entry.amount_ud = -5;
+    entry.ref = "C-1";
+    ASSERT_TRUE(book(database_, entry));
+    EXPECT_TRUE(look(kNoon + 2 * kSecond));
+    MeterTerms terms;
+    terms.then = Exhaustion{OnExhausted::Throttle, 128'000};
+    meter->set(terms);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 128'000U);
+    set_credit("alice", 1);
+    EXPECT_TRUE(look(kNoon + 3 * kSecond)) << "a larger credit";
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+}
+
+TEST_F(CreditWatchTest, ACreditMayBeginAndEndWhileItsUserIsHere) {
+    use_plan_of_bytes();
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 600, kNoon + 1);
+    ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
+    count(*slot, 400, kNoon + kSecond);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    set_credit("alice", 1000 * kUdOfByte);
+    EXPECT_TRUE(look(kNoon + 2 * kSecond)) << "of what was used before, too";
+    EXPECT_TRUE(meter->is_stopped());
+    TermsChange none;
+    none.credit_limit_ud.emplace();
+    ASSERT_TRUE(change_terms(database_, "alice", none));
+    EXPECT_TRUE(look(kNoon + 3 * kSecond));
+    EXPECT_FALSE(meter->is_stopped());
+}
+
+TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {
+    use_plan_of_bytes();
+    set_credit("alice", 1000);
+    auto meter = login(kAlice, "alice");
+    auto second = login(kAlice, "alice");
+    meter.reset();
+    look(kNoon + 1);
+    EXPECT_FALSE(watch_->is_empty()) << "another meter of the account";
+    second.reset();
+    look(kNoon + 2);
+    EXPECT_TRUE(watch_->is_empty());
+    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 600, kNoon + 3);
+    ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
+    EXPECT_TRUE(ledger_->take_watched_records().empty()) << "nobody takes them";
+}
+
+}  // namespace
+}  // namespace continuo::snapt
