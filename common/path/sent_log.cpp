@@ -122,6 +122,31 @@ bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
     return (run.mask(number, number) & run.lost) != 0;
 }
 
+std::optional<TimePoint> SentLog::sent_at(const NumberSpace& space, uint32_t number) const {
+    const Chain* const chain = find(space);
+    if (chain == nullptr || number >= chain->next_number) {
+        return std::nullopt;
+    }
+    const Position position = run_at_or_below(*chain, number);
+    if (position < begin_ || at(position).last() < number) {
+        return std::nullopt;
+    }
+    return at(position).sent_at_of(number);
+}
+
+std::optional<TimePoint> SentLog::packets_after(const NumberSpace& space, uint32_t number) const {
+    std::optional<TimePoint> first;
+    const Chain* const chain = find(space);
+    for (Position position = chain != nullptr ? chain->newest : 0;
+         position >= begin_ && at(position).last() > number; position = entry_at(position).back) {
+        const SentRun& run = at(position);
+        if (run.has_packets) {
+            first = run.sent_at_of(std::max(run.first, number + 1));
+        }
+    }
+    return first;
+}
+
 SentRun SentLog::make_room() {
     SentRun forgotten;
     if (end_ - begin_ < runs_.size()) {

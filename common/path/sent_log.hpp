@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace continuo::path {
@@ -114,6 +115,11 @@ class SentLog {
     }
     // The number was declared lost and not acknowledged since. False if the log does not know it.
     bool is_lost(const NumberSpace& space, uint32_t number) const;
+    // When the number left; nothing: the log does not know it.
+    std::optional<base::TimePoint> sent_at(const NumberSpace& space, uint32_t number) const;
+    // When the first datagram with packets behind `number` left; nothing: the log knows none.
+    // Visits the runs behind it only.
+    std::optional<base::TimePoint> packets_after(const NumberSpace& space, uint32_t number) const;
     // The span within which datagrams should merge so that a filling log lasts: above half full, a
     // small fraction of the time that the log covers.
     base::Duration span_when_crowded(base::TimePoint now) const {

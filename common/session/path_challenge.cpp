@@ -52,6 +52,9 @@ void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
 }
 
 void PathSet::on_withheld(const Probe& probe) {
+    if (probe.is_class_question) {
+        return;  // it is repeated
+    }
     Tuple& tuple = paths_[probe.path].tuples[index_of(probe.traffic_class)];
     tuple.is_withheld = tuple.is_withheld || probe.challenge.has_value();
 }
@@ -77,6 +80,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
         probe.challenge = stamp_challenge(tuple, now);
+        probe.is_unmarked = way_of(index, traffic_class) != path::ClassWay::Own;
+        probe.wants_ack = role_ == Role::Node && has_unconfirmed_class(index);
         // Padded only once, so that SNAPT may ask as well and send there before the node does
         // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
@@ -116,12 +121,18 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         path.mtu = path.search.size();
         return confirm(path, 0, now);
     }
+    if (class_ways_[space.path] != nullptr &&
+        class_ways_[space.path]->on_response(space.traffic_class, response.token, now)) {
+        return false;
+    }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     const auto sending = sending_of(tuple, response.token);
     if (!tuple.is_known || tuple.challenged_at == base::kNever || !sending) {
         return false;
     }
     note_answered(space.path, tuple, *sending, now);
+    note_class_answered(space,
+                        *sending == tuple.repetitions ? tuple.asked_at : tuple.challenged_at);
     const ClassMask silent = silent_classes(path, now);
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);

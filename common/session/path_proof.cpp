@@ -50,8 +50,11 @@ bool PathSet::confirm(Path& path, uint64_t outstanding, TimePoint now) {
     return path.has_answered;
 }
 
-bool PathSet::on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, TimePoint now) {
+bool PathSet::on_feedback(const Feedback& feedback, uint8_t arrived_on, TimePoint now) {
+    const uint8_t index = feedback.space.path;
+    const uint64_t outstanding = feedback.outstanding;
     Path& path = paths_[index];
+    note_class_confirmed(feedback);
     path.proof_patience = {};
     if (arrived_on == index) {
         return confirm(path, outstanding, now);

@@ -59,6 +59,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     Path& path = paths_[index];
     path = Path{};
     forget_delivery(index);
+    class_ways_[index].reset();
     withdrawals_due_[index] = 0;
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
@@ -78,6 +79,7 @@ void PathSet::forget(uint8_t index) {
     paths_[index] = Path{};
     paths_[index].state = PathState::Dead;
     forget_delivery(index);
+    class_ways_[index].reset();
     used_ &= static_cast<PathMask>(~mask_of(index));
 }
 
@@ -205,6 +207,7 @@ void PathSet::move_tuple(const wire::Space& space,
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
     if (is_lt_ld && tuple.remote.address != from.address) {
         forget_round_trips(space.path);  // another network; a changed port is a NAT's doing
+        class_ways_[space.path].reset();
     }
     if (is_lt_ld) {
         path.search.distrust();
@@ -317,7 +320,7 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
         if (!tuple.is_known) {
             continue;
         }
-        Probe probe{due.space.path, due.space.traffic_class, tuple.remote, tuple.local};
+        Probe probe = response_probe(due.space);
         probe.response = due.response;
         probe.is_padded = due.is_padded;
         return probe;
@@ -325,7 +328,7 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
     std::optional<Probe> probe;
     any_used([&](uint8_t index) {
         if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now)) &&
-            !(probe = ping_probe(index))) {
+            !(probe = class_probe(index, now)) && !(probe = ping_probe(index))) {
             probe = mtu_probe(index, now);
         }
         return probe.has_value();
@@ -360,6 +363,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     probe.announce = announce;
     probe.challenge = challenge;
     probe.is_padded = is_padded;
+    probe.wants_ack = has_unconfirmed_class(index);
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);
     }
@@ -377,6 +381,9 @@ TimePoint PathSet::next_deadline() const {
         }
         if ((pings_due_ & mask_of(index)) != 0) {
             earliest = TimePoint{};
+        }
+        if (asks_by_class(index)) {
+            earliest = std::min(earliest, class_ways_[index]->deadline(class_times(path)));
         }
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);

@@ -21,6 +21,7 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/class_ways.hpp"
 #include "common/path/delivery.hpp"
 #include "common/session/path_types.hpp"
 #include "common/wire/ack_ranges.hpp"
@@ -117,7 +118,8 @@ class PathSet {
 
     // A run of datagrams of one space left.
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
-        const uint8_t index = wire::space_from_number(run.space.space).path;
+        const auto space = wire::space_from_number(run.space.space);
+        const uint8_t index = space.path;
         auto& delivery = deliveries_[index];
         if (delivery == nullptr) {
             if (!run.has_packets) {
@@ -127,6 +129,9 @@ class PathSet {
                 std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
         }
         delivery->on_sent(run, now);
+        if (run.has_packets) {
+            note_class_sent(index, space.traffic_class, now);
+        }
     }
     // The sender's queues are empty.
     void on_app_limited() {
@@ -154,9 +159,8 @@ class PathSet {
         }
     }
     void on_acks_read(base::TimePoint now);
-    // An ACK on path `arrived_on` named a higher number of a space of path `index` than any before;
-    // `outstanding` later ones were sent. True when it ends a doubt (node).
-    bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
+    // It came on path `arrived_on`. True when it ends a doubt (node).
+    bool on_feedback(const Feedback& feedback, uint8_t arrived_on, base::TimePoint now);
     // Forgets acknowledgements that are too old.
     void forget_old_deliveries(base::TimePoint now);
     void on_duplicate(uint8_t index) { ++paths_[index].duplicate_datagrams; }
@@ -262,6 +266,15 @@ class PathSet {
     bool has_timed_out(uint8_t index) const {
         return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
     }
+    // Node: datagrams of that class have taken another socket, so that the SNAPT sees them at
+    // another address although nothing has moved.
+    bool has_changed_socket(const wire::Space& space, base::TimePoint now) const {
+        const auto& ways = class_ways_[space.path];
+        return ways != nullptr &&
+               ways->has_taken_detour(space.traffic_class, kChallengeLifetime, now);
+    }
+    // Which way each class takes on the path; null: its own.
+    const path::ClassWays* class_ways(uint8_t index) const { return class_ways_[index].get(); }
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
@@ -320,6 +333,21 @@ class PathSet {
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
+    // path_classes.cpp
+    path::ClassWay way_of(uint8_t index, base::TrafficClass traffic_class) const;
+    bool asks_by_class(uint8_t index) const;
+    static const Tuple& current_tuple(const Path& path);
+    static path::ClassWays::Times class_times(const Path& path);
+    void note_class_sent(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now);
+    void note_class_confirmed(const Feedback& feedback);
+    void note_class_answered(const wire::Space& space, base::TimePoint sent_at);
+    bool has_unconfirmed_class(uint8_t index) const;
+    std::optional<Destination> destination_by(uint8_t index,
+                                              base::TrafficClass traffic_class,
+                                              path::ClassWay way,
+                                              base::TimePoint now) const;
+    std::optional<Probe> class_probe(uint8_t index, base::TimePoint now);
+    Probe response_probe(const wire::Space& space) const;
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
     void use(uint8_t index) { used_ |= mask_of(index); }
@@ -358,6 +386,8 @@ class PathSet {
     PathMask used_ = 0;  // saves a look at all paths for each packet
     // Null for a path that carries no packets.
     std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
+    // Null likewise; kept while the path is in the same network.
+    std::array<std::unique_ptr<path::ClassWays>, wire::kMaxPaths> class_ways_;
     PathMask pings_due_ = 0;
     bool has_narrowed_ = false;
     // Paths named by the acknowledgements being read.

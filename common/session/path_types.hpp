@@ -146,6 +146,14 @@ constexpr ClassMask mask_of(base::TrafficClass traffic_class) {
     return static_cast<ClassMask>(1U << base::index_of(traffic_class));
 }
 
+// An ACK has named a number of the space that is higher than all named before.
+struct Feedback {
+    wire::Space space;
+    uint64_t outstanding = 0;  // later numbers that were sent
+    uint32_t epoch = 0;
+    uint32_t highest = 0;
+};
+
 // One datagram without packets that the session shall send.
 struct Probe {
     uint8_t path = 0;
@@ -157,8 +165,13 @@ struct Probe {
     std::optional<wire::Challenge> challenge{};
     std::optional<wire::Response> response{};
     bool has_ping = false;     // a probe of path::Liveness
+    bool wants_ack = false;    // a PING as well; it is repeated with the question, not by a timer
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no
+    // The tuple that the datagram takes, where it is another class's.
+    std::optional<base::TrafficClass> tuple_class{};
+    bool is_unmarked = false;        // DSCP 0 in place of that of its class
+    bool is_class_question = false;  // of path::ClassWays: its answer proves no tuple
 };
 
 struct Destination {
@@ -168,6 +181,7 @@ struct Destination {
     base::Endpoint from;
     uint16_t mtu = 1500;
     uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple, or TCP, may still be sent
+    bool is_unmarked = false;            // DSCP 0 in place of that of the class
 };
 
 }  // namespace continuo::session

@@ -417,9 +417,9 @@ class Session : public flow::FlowOwner {
                       const wire::AckRange& range,
                       base::TimePoint now);
     void take_highest(const Opened& opened,
-                      const wire::Space& space,
+                      const wire::Ack& ack,
+                      const EpochState& epoch,
                       SendSpace& sent,
-                      uint64_t highest,
                       base::TimePoint now);
     static uint8_t arrival_path(const Opened& opened);
     bool may_be_repeat(const Opened& opened, base::TimePoint now) const;

@@ -25,8 +25,9 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     const bool is_announcement = scratch_.has_frame<wire::Announce>();
     const bool is_long_announcement =
         is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
-    // A padded CHALLENGE alone is an MTU probe: its answer is short, and nothing has moved.
-    const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
+    // A padded CHALLENGE alone asks for the MTU, or for the way of a class: its answer is short,
+    // and nothing has moved.
+    const bool is_mere_question = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
     ClassMask remapped = 0;
     bool has_moved = false;
@@ -38,8 +39,10 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             has_ack = true;
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
             paths_.on_challenge(space, *challenge, is_long_announcement);
-            if (settings_.role == Role::Node && !is_mtu_probe) {
-                host_.on_path_challenged(*this, space.path, now);
+            if (settings_.role == Role::Node && !is_mere_question) {
+                if (!paths_.has_changed_socket(space, now)) {
+                    host_.on_path_challenged(*this, space.path, now);
+                }
                 let_lt_ld_be_heard(space, now);
                 if (space.traffic_class == base::TrafficClass::LtLd &&
                     paths_.active() == space.path) {
@@ -100,17 +103,18 @@ EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
 
 // The number was not known to have arrived: datagrams on that path get through.
 void Session::take_highest(const Opened& opened,
-                           const wire::Space& space,
+                           const wire::Ack& ack,
+                           const EpochState& epoch,
                            SendSpace& sent,
-                           uint64_t highest,
                            TimePoint now) {
+    const uint32_t highest = ack.highest;
     if (sent.highest_acknowledged && highest <= *sent.highest_acknowledged) {
         return;
     }
     sent.highest_acknowledged = highest;
-    const uint64_t outstanding = sent.next - 1 - highest;
-    if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
-        host_.on_path_changed(*this, space.path, now);
+    const Feedback feedback{ack.space, sent.next - 1 - highest, epoch.number, highest};
+    if (paths_.on_feedback(feedback, arrival_path(opened), now)) {
+        host_.on_path_changed(*this, ack.space.path, now);
     }
 }
 
@@ -128,7 +132,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         drops_.add(DropReason::BadBody);  // acknowledges numbers that were never sent
         return;
     }
-    take_highest(opened, ack.space, sent, ack.highest, now);
+    take_highest(opened, ack, *epoch, sent, now);
     if (sent.named == nullptr) {
         sent.named = std::make_unique<NamedNumbers>();
     }

@@ -41,6 +41,33 @@ settled(SentLog& log, const NumberSpace& space, uint32_t first, uint32_t last, b
     return numbers;
 }
 
+TEST(SentLog, KnowsWhenANumberLeftAndTheFirstPacketsBehindIt) {
+    SentLog log;
+    const TimePoint start{seconds(1)};
+    EXPECT_FALSE(log.sent_at(kA, 0));
+    EXPECT_FALSE(log.packets_after(kA, 0));
+    log.push(run_of(kA, 0, 10, start), {});
+    log.push(run_of(kB, 0, 1, start + milliseconds(1)), {});
+    SentRun question = run_of(kA, 10, 1, start + milliseconds(2));
+    question.has_packets = false;
+    log.push(question, {});
+    log.push(run_of(kA, 11, 2, start + milliseconds(3)), {});
+    EXPECT_EQ(log.sent_at(kA, 9), start);
+    EXPECT_EQ(log.sent_at(kA, 10), start + milliseconds(2));
+    EXPECT_EQ(log.sent_at(kB, 0), start + milliseconds(1));
+    EXPECT_FALSE(log.sent_at(kA, 13)) << "never sent";
+    EXPECT_EQ(log.packets_after(kA, 8), start);
+    EXPECT_EQ(log.packets_after(kA, 9), start + milliseconds(3));
+    EXPECT_EQ(log.packets_after(kA, 10), start + milliseconds(3));
+    EXPECT_FALSE(log.packets_after(kA, 12));
+    EXPECT_FALSE(log.packets_after(kB, 0));
+    bool known = false;
+    settled(log, kA, 0, 10, &known);
+    log.settle(start);
+    EXPECT_FALSE(log.sent_at(kA, 9)) << "forgotten";
+    EXPECT_EQ(log.packets_after(kA, 0), start + milliseconds(3));
+}
+
 TEST(SentLog, SettlesEachNumberOnceAndNoOtherSpace) {
     SentLog log;
     const TimePoint now{seconds(1)};

@@ -81,14 +81,14 @@ TEST(PathProof, FeedbackIsProofAndEndsADoubt) {
     Node node;
     for (int i = 0; i < 100; ++i) {
         node.stream(milliseconds(200));
-        EXPECT_FALSE(node.paths.on_feedback(0, 0, 3, node.now));
+        EXPECT_FALSE(node.paths.on_feedback({wire::Space{TrafficClass::LtLd, 0}, 3}, 0, node.now));
     }
     EXPECT_EQ(node.probes, 0U);
     node.stream(seconds(1));
     ASSERT_EQ(node.state(), PathState::Doubtful);
-    EXPECT_FALSE(node.paths.on_feedback(0, 1, 0, node.now));
+    EXPECT_FALSE(node.paths.on_feedback({wire::Space{TrafficClass::LtLd, 0}, 0}, 1, node.now));
     EXPECT_EQ(node.state(), PathState::Doubtful) << "it came by another way";
-    EXPECT_TRUE(node.paths.on_feedback(0, 0, 0, node.now));
+    EXPECT_TRUE(node.paths.on_feedback({wire::Space{TrafficClass::LtLd, 0}, 0}, 0, node.now));
     EXPECT_EQ(node.state(), PathState::Usable);
 }
 
@@ -212,7 +212,7 @@ struct Snapt {
                                   now);
                 }
             }
-            paths.on_feedback(0, 0, 0, now);
+            paths.on_feedback({wire::Space{TrafficClass::LtLd, 0}, 0}, 0, now);
             EXPECT_FALSE(paths.on_time(now)) << "nothing for control to ask";
             while (const auto probe = paths.next_probe(now)) {
                 EXPECT_EQ(probe->path, 1);
@@ -265,11 +265,11 @@ TEST(PathProof, SnaptLeavesOutTheReturnPathWhenNothingTellsThatItDelivers) {
             const auto mask = snapt.paths.spread(seconds(1), snapt.now);
             if (delivers) {
                 ASSERT_EQ(mask, mask_of(0) | mask_of(1)) << ms;
-                snapt.paths.on_feedback(0, 1, 0, snapt.now);
+                snapt.paths.on_feedback({wire::Space{TrafficClass::LtLd, 0}, 0}, 1, snapt.now);
             } else if (ms >= 900) {
                 ASSERT_EQ(mask, mask_of(1)) << ms;
             }
-            snapt.paths.on_feedback(1, 1, 0, snapt.now);
+            snapt.paths.on_feedback({wire::Space{TrafficClass::LtLd, 1}, 0}, 1, snapt.now);
             for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
                 snapt.paths.on_sent(
                     *snapt.paths.destination_on(path, TrafficClass::HtHd, snapt.now), 1000, true,
