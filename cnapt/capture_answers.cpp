@@ -94,9 +94,10 @@ std::string build_answers(const CaptureOptions& options,
            " { }\n  counter " + std::string(kAskedFullCounter) + " { }\n" + sets +
            "  chain asked {\n"
            "    type filter hook input priority mangle; policy accept;\n"
-           "    iifname { \"lo\", " +
+           "    iifname " +
            device +
-           " } return\n"
+           " return\n"
+           "    iifname \"lo\" return\n"
            "    meta l4proto != udp return\n"
            "    meta pkttype != host return\n"
            "    ip6 daddr fe80::/10 return\n"
