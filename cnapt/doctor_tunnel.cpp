@@ -213,7 +213,7 @@ void check_leak(NodeDoctor& doctor) {
 
 void check_answers(NodeDoctor& doctor) {
     const std::string check = "udp servers";
-    const std::string table = capture_table(doctor.config->capture.device);
+    const std::string table = answers_table(doctor.config->capture.device);
     io::Nft nft;
     const auto has_chain = nft.has_chain(table, "answers");
     if (!has_chain || doctor.status.json.text("state") != "up") {

@@ -314,7 +314,8 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);
     plan.ruleset = build_ruleset(options, plan.table, own);
-    plan.answers = build_answers(options, plan.table, own);
+    plan.answers_table = answers_table(options.device);
+    plan.answers = build_answers(options, plan.answers_table, own);
     plan.guard = build_guard(options.device, plan.table, own);
     if (!options.gateway_interfaces.empty()) {
         const std::string chain = plan.table + " " + std::string(kLanBeginsChain);

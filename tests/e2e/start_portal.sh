@@ -24,15 +24,15 @@ up() { cnapt status --wait up --timeout 20 --socket "$work/cnapt.sock" >/dev/nul
 runs() { [ -S "$work/cnapt.sock" ]; }
 # comes_up KIND COMMAND... : what stands there.
 comes_up() {
-    local kind=$1 began took
+    local kind=$1 took
     shift
     spawn gw1 portal "$@"
     wait_for 10 listens gw1 8080
-    began=$EPOCHREALTIME
+    begin_log cnapt
     run_cnapt
     wait_for 5 runs
     claim "$kind: it comes up" up
-    took=$(since "$began")
+    took=$(until_up)
     claim "$kind: within a second ($took s)" at_most "$took" 1
     claim "$kind: by the other uplink" is_active up2
     claim "$kind: traffic passes" in_ns node ping -n -c 1 -W 2 $inet4

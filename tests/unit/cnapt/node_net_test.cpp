@@ -462,5 +462,19 @@ TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
     EXPECT_FALSE(link.path_failures[0].is_current);
 }
 
+TEST_F(NodeTest, TcpThatCarriedIsAskedAtOnceByTheNextUplinkToo) {
+    SnaptLink& link = establish("192.0.2.1:9347");
+    ASSERT_TRUE(wait([&] { return link.active_slot.has_value(); }));
+    link.is_on_stream = true;
+    ASSERT_TRUE(
+        net().shell("ip addr del 192.0.2.2/24 dev up0 && ip addr add 192.0.2.3/24 dev up0 && "
+                    "ip route add default via 192.0.2.1"));
+    ASSERT_TRUE(wait([&] { return link.active_slot.has_value() && !link.is_on_stream; }));
+    UdpFacts udp;
+    udp.unanswered_since = loop_.now();
+    udp.was_proven = true;
+    EXPECT_EQ(link.fallback.decide(udp, loop_.now()).step, TcpFallback::Step::AskStream);
+}
+
 }  // namespace
 }  // namespace continuo::cnapt

@@ -328,7 +328,9 @@ TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
 TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     CaptureOptions options = both_versions();
     CapturePlan plan = build_capture_plan(options);
-    EXPECT_EQ(plan.answers.find("table inet continuo_cnapt_cnapt0 {\n"), 0U) << "adds";
+    const std::string table = "table inet continuo_cnapt_cnapt0_answers";
+    EXPECT_EQ(plan.answers.find("add " + table + "\ndelete " + table + "\n" + table + " {\n"), 0U)
+        << "replaces a table of its own";
     EXPECT_TRUE(contains(plan.answers, "type route hook output priority raw"));
     EXPECT_TRUE(
         contains(plan.answers, "ip saddr set udp dport . udp sport . ip daddr map @address4"));
