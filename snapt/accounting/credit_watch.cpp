@@ -141,8 +141,9 @@ Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     watched.seen_charge = CTN_TRY(last_charge(database_));
     watched.unbooked_ud = 0;
     watched.must_recount = false;
-    const auto first_us =
-        plans_.is_empty() ? std::nullopt : CTN_TRY(first_unbooked_end_us(database_));
+    // What ended before the first plan was in use costs nothing: it may be a whole history.
+    const auto use_us = plans_.first_use_us(account_id);
+    const auto first_us = use_us ? CTN_TRY(first_unbooked_end_us(database_)) : std::nullopt;
     if (!first_us) {
         return {};
     }
@@ -152,7 +153,7 @@ Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     Statement select = CTN_TRY(database_.prepare(sql.c_str()));
     select.bind(1, std::string_view(watched.user))
         .bind(2, account_id)
-        .bind(3, *first_us - kDisorderUs);
+        .bind(3, std::max(*first_us - kDisorderUs, *use_us + 1));
     while (CTN_TRY(select.step())) {
         watched.unbooked_ud += CTN_TRY(cost_of(charged_record(select), charged_snapt(select)));
     }

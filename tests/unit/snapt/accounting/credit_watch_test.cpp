@@ -240,6 +240,36 @@ TEST_F(CreditWatchTest, ACreditMayBeginAndEndWhileItsUserIsHere) {
     EXPECT_FALSE(meter->is_stopped());
 }
 
+// Just after `plan use` nothing is booked, and where a clock was never set, nothing ever is.
+TEST_F(CreditWatchTest, ALoginReadsNothingOfBeforeTheFirstPlan) {
+    put_many(20'000);  // none of them is booked
+    set_credit("alice", 1);
+    const int64_t later = records_.back().t_end;
+    use(add_flat("flat", "0.001").plan_id, later);
+    int rounds = 0;
+    const std::function<bool()> is_read = [&rounds] {
+        ++rounds;
+        return false;
+    };
+    ledger_->database().set_give_up(&is_read);
+    const auto meter = login(kAlice, "alice");
+    ledger_->database().set_give_up(nullptr);
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_LE(rounds, 1) << "of 10 000 steps each, more than a record takes";
+    flow::UsageRecord next =
+        record(kAlice, base::TrafficClass::HtLd, later - kNoon + 900 * kSecond);
+    next.pay_down = 1;
+    put(next);
+    EXPECT_TRUE(login(kAlice, "alice")) << "known already";
+    CreditWatch fresh(*ledger_);
+    const auto stopped = std::make_shared<UserMeter>(Account{kAlice, "alice"});
+    MeterTerms terms;
+    terms.then = Exhaustion{OnExhausted::Stop, 0};
+    stopped->set(terms);
+    ASSERT_TRUE(fresh.add(stopped));
+    EXPECT_TRUE(stopped->is_stopped()) << "what came after it counts";
+}
+
 TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {
     use_plan_of_bytes();
     set_credit("alice", 1000);
