@@ -1,5 +1,5 @@
 // bounded_sum(): at the bound where 64 bits do not hold the sum. Charges of absurd prices must not
-// become payments.
+// become small ones.
 #pragma once
 
 #include <cstdint>
