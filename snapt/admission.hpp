@@ -119,6 +119,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_session_moved(const NodeSession& session) override;
     void on_session_silent(const NodeSession& session) override;
     bool on_flows_gone(std::vector<packet::FiveTuple> flows) override;
+    void on_credit_used() override { parts_.accountant.look_soon(); }
 
   private:
     struct Link {

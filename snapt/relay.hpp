@@ -139,6 +139,8 @@ class RelayEvents {
     // Flows that ended unanswered: the kernel's connection tracking is to forget them.
     // Returns true if Relay::on_flows_forgotten() follows, false if not possible now.
     virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
+    // A user's packets wait for another look at its credit.
+    virtual void on_credit_used() = 0;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -320,6 +322,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void send_answer(NodeSession& node, base::ByteView answer, base::TimePoint now);
     // relay_quota.cpp
     void apply_rate(UserShare& share);
+    void follow_meter(UserShare& share);
     std::array<session::ClassSettings, base::kTrafficClasses>
     class_settings_of(const UserShare& share) const;
     void take_meter(UserShare& share, const SessionGrant& grant);
