@@ -14,9 +14,13 @@
 // The records of a user per interval are bounded. Further flows are merged by session and class
 // into an image in open_flow without a slot, from which one record is made when the interval ends.
 // All flows are merged so while the disk is nearly full.
+//
+// When the wall clock is set, all that was counted before is sealed at the time that it would have
+// shown. No record crosses a quarter of an hour.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
+#include "common/io/clock_sync.hpp"
 #include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/destinations.hpp"
@@ -74,6 +78,8 @@ struct LedgerOptions {
     // Whether the wall clock is synchronised; asked until it is. Records before that, and those of
     // that interval, are marked.
     std::function<bool()> is_clock_synchronised{};  // empty: always
+    // Asked at each tick. Empty: only a wall clock that goes back is noticed.
+    std::function<std::optional<io::Clocks>()> clocks{};
 };
 
 struct SessionIdentity {
@@ -105,6 +111,7 @@ struct LedgerStatus {
     uint64_t failed_seals = 0;
     uint64_t orphan_records = 0;  // of a session that was never opened
     int64_t last_commit_at_us = 0;
+    uint64_t clock_steps = 0;  // times that the wall clock was set, in this epoch
     uint32_t live_slots = 0;
     uint32_t live_slots_in_use = 0;
     uint64_t shared_flows = 0;  // flows without a slot of their own
@@ -185,6 +192,7 @@ class Ledger {
         bool is_final = false;
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
+        int64_t clock_step_us = 0;  // by which the wall clock was set; 0: it was not
     };
     using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
     struct Statements;
@@ -230,6 +238,8 @@ class Ledger {
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
     flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
     int64_t boundary_before(int64_t now_us) const;
+    base::Result<size_t> follow_clock(int64_t& now_us);
+    base::Result<void> write_event(int64_t at_us, std::string_view kind, const std::string& detail);
     void look_at_clock() {
         is_unsynchronised_ = options_.is_clock_synchronised && !options_.is_clock_synchronised();
     }
@@ -254,6 +264,7 @@ class Ledger {
     std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
+    std::optional<int64_t> clock_offset_us_{};  // of the wall clock to that since boot
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start
     mutable LedgerStatus status_;
