@@ -7,6 +7,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/flow/live_slot.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -372,6 +373,8 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
+    info.is_clock_synchronised = io::is_clock_synchronised();
+    info.utc_us = utc_us();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
     info.drain = admission_->drain();

@@ -125,7 +125,7 @@ Result<void> Ledger::write_openings(std::span<const SessionOpening> openings) {
                     .bind(7, who.account_id)
                     .run());
     }
-    return transaction.commit();
+    return commit(transaction);
 }
 
 void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
@@ -265,7 +265,7 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
                           sealing.ended_sessions.empty() && sealing.records == 0;
     if (!is_empty) {
         CTN_TRY(write_state(status_.epoch, sealing.next_seq));
-        CTN_TRY(transaction.commit());
+        CTN_TRY(commit(transaction));
         status_.last_commit_at_us = pass.now_us;
     }
     must_reload_ = false;
@@ -281,6 +281,7 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
         saved_.erase(flow_id);
     }
     take_merged(sealing);
+    take_counted(sealing);
     std::move(sealing.watched.begin(), sealing.watched.end(), std::back_inserter(watched_records_));
     freed_flows_ = std::move(sealing.freed_flows);
     pending_apps_.clear();
@@ -299,6 +300,8 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
         if (!live_->read(slot, image)) {
             continue;
         }
+        auto& counted = image.is_closed() ? sealing.ended : sealing.running;
+        add_counters(counted[image.traffic_class % base::kTrafficClasses], image.counters);
         if (image.is_closed()) {
             sealing.freed_slots.push_back(slot);
         } else {

@@ -29,6 +29,7 @@
 #include "snapt/accounting/live_file.hpp"
 #include "snapt/accounting/record_store.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -103,6 +104,15 @@ struct SessionOverhead {
 // Each open flow that has counted anything gets its own record.
 inline constexpr int64_t kUserSealIntervalUs = 100'000;
 
+// Upper ends of the buckets that durations of commits are counted in. A choice.
+inline constexpr std::array kCommitBucketsS = {0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0};
+struct CommitTimes {
+    std::array<uint64_t, kCommitBucketsS.size()> within{};  // this long or shorter
+    uint64_t count = 0;
+    double sum_s = 0;
+};
+using ClassCounts = std::array<flow::CounterValues, base::kTrafficClasses>;  // by base::index_of
+
 struct LedgerStatus {
     int64_t epoch = 0;
     int64_t next_seq = 0;
@@ -112,6 +122,9 @@ struct LedgerStatus {
     uint64_t orphan_records = 0;  // of a session that was never opened
     int64_t last_commit_at_us = 0;
     uint64_t clock_steps = 0;  // times that the wall clock was set, in this epoch
+    CommitTimes commits;
+    ClassCounts counted{};   // by the slots of this epoch, until the latest tick
+    int64_t charged_ud = 0;  // booked by this process, before discounts
     uint32_t live_slots = 0;
     uint32_t live_slots_in_use = 0;
     uint64_t shared_flows = 0;  // flows without a slot of their own
@@ -208,6 +221,7 @@ class Ledger {
     bool is_of(const std::set<std::string>* users, uint32_t session_number) const;
     base::Result<size_t> seal(const Pass& pass);
     base::Result<size_t> try_seal(const Pass& pass);
+    base::Result<void> commit(Transaction& transaction);
     base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);
     base::Result<void> seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing);
     base::Result<int64_t> write_flow(const Pass& pass,
@@ -222,6 +236,7 @@ class Ledger {
     base::Result<void>
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
+    void take_counted(const Sealing& sealing);
     void note_watched(const flow::UsageRecord& record, Sealing& sealing) const;
     void end_merged(flow::UsageRecord& record, const SlotImage& image, int64_t end_us) const;
     void look_at_disk(int64_t now_us);
@@ -267,6 +282,7 @@ class Ledger {
     std::optional<int64_t> clock_offset_us_{};  // of the wall clock to that since boot
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start
+    ClassCounts ended_{};             // of slots that were freed
     mutable LedgerStatus status_;
 };
 

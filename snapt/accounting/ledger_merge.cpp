@@ -21,15 +21,15 @@ constexpr uint64_t enough_free_bytes(uint64_t min_free_bytes) {
     return min_free_bytes + min_free_bytes / 4;
 }
 
-void add(CounterValues& sum, const CounterValues& delta) {
+}  // namespace
+
+void add_counters(CounterValues& sum, const CounterValues& delta) {
     const uint64_t delay_us_max = std::max(sum.delay_us_max, delta.delay_us_max);
     for (const auto member : flow::kValueMembers) {
         sum.*member += delta.*member;
     }
     sum.delay_us_max = delay_us_max;
 }
-
-}  // namespace
 
 std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
     struct statvfs disk {};
@@ -86,7 +86,7 @@ Result<void> Ledger::probe_write(int64_t now_us) {
 Result<void> Ledger::write_probe(int64_t now_us) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     CTN_TRY(write_event(now_us, "writable", "after a write that failed"));
-    return transaction.commit();
+    return commit(transaction);
 }
 
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
@@ -126,7 +126,7 @@ void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& 
     SlotImage& sum = at->second;
     sum.opened_at_us = std::min(sum.opened_at_us, std::max(image.opened_at_us, boundary_us_));
     sum.last_at_us = std::max(sum.last_at_us, image.last_at_us);
-    add(sum.counters, delta);
+    add_counters(sum.counters, delta);
     ++sealing.merged_flows;
 }
 

@@ -27,6 +27,8 @@ struct Ledger::Sealing {
     RecordSums sums;  // of those records
     std::vector<flow::UsageRecord> watched;
     uint64_t orphans = 0;
+    ClassCounts running{};  // of open slots, and of closed ones
+    ClassCounts ended{};
 };
 
 inline int64_t as_stored(uint64_t value) {
@@ -43,6 +45,9 @@ inline int64_t within_quarter(int64_t start_us, int64_t end_us) {
     const int64_t last_us = end_us - 1;
     return std::max(start_us, last_us - last_us % kQuarterHourUs);
 }
+
+// Sums, and the greater delay_us_max.
+void add_counters(flow::CounterValues& sum, const flow::CounterValues& delta);
 
 struct Ledger::Statements {
     RecordStore records;
