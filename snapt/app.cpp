@@ -196,6 +196,8 @@ base::Result<void> App::start(std::string& failure) {
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    // Before the first tick, too: the times of flows are in their records.
+    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
