@@ -7,6 +7,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/flow/live_slot.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -195,6 +196,8 @@ base::Result<void> App::start(std::string& failure) {
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    // Before the first tick, too: the times of flows are in their records.
+    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
@@ -372,6 +375,8 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
+    info.is_clock_synchronised = io::is_clock_synchronised();
+    info.utc_us = utc_us();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
     info.drain = admission_->drain();

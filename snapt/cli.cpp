@@ -222,6 +222,27 @@ std::string drain_text(const JsonValue& drain) {
            "\n";
 }
 
+// The latest write, its disk and its clock, where they are known.
+std::string ledger_places_text(const JsonValue& ledger) {
+    std::string text;
+    const auto add = [&text](const std::string& part) {
+        text += (text.empty() ? "\n          " : ", ") + part;
+    };
+    if (const auto age_s = ledger["last_commit_age_s"].unsigned_integer()) {
+        add("written " + std::to_string(*age_s) + " s ago");
+    }
+    if (const auto free = ledger["disk_free_bytes"].unsigned_integer()) {
+        add(report::format_bytes(*free) + " of disk free");
+    }
+    if (const auto is_synchronised = ledger["clock_synchronised"].boolean()) {
+        add(*is_synchronised ? "clock synchronised" : "clock not synchronised");
+    }
+    if (const auto steps = ledger["clock_steps"].unsigned_integer(); steps.value_or(0) > 0) {
+        add("set " + std::to_string(*steps) + (*steps == 1 ? " time" : " times"));
+    }
+    return text;
+}
+
 // The state of the ledger, with what is wrong with it.
 std::string ledger_text(const JsonValue& ledger) {
     if (!ledger.is_object()) {
@@ -235,6 +256,7 @@ std::string ledger_text(const JsonValue& ledger) {
     if (ledger["coarse"].boolean().value_or(false)) {
         text += ", disk nearly full: flows share records";
     }
+    text += ledger_places_text(ledger);
     if (const std::string error = ledger.text("write_error"); !error.empty()) {
         text += "\n          cannot be written, " + error +
                 ": nodes that log in are refused, usage records wait";

@@ -217,6 +217,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     flow::FlowTable& flows() { return flows_; }
+    const std::array<size_t, base::kTrafficClasses>& flows_by_class() const {
+        return slots_.by_class();
+    }
     const GoneFlows& gone_flows() const { return gone_; }
     const LeftConnections& left_connections() const { return left_; }
     const ConnectionRoom& connection_room() const { return room_; }

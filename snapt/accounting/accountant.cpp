@@ -156,6 +156,7 @@ LedgerStatus Accountant::status() const {
     const std::lock_guard lock(mutex_);
     LedgerStatus status = status_;
     status.booking_error = desk_->booking_trouble();
+    status.charged_ud = desk_->charged_ud();
     if (write_error_) {
         status.write_error = write_error_->where;
         status.write_error_since_us = write_error_since_us_;

@@ -227,6 +227,7 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
             charge.sums.discount_ud = 0;
             ++booked.faults;
         }
+        booked.gross_ud += charge.sums.gross_ud;
         CTN_TRY(insert_charge(database_, charge));
     }
     booked.entries += size_t{entry_id ? 1U : 0U} + size_t{discount_id ? 1U : 0U};

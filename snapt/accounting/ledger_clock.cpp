@@ -1,0 +1,66 @@
+// Ledger: a wall clock that is set while flows count.
+#include "common/base/log.hpp"
+#include "snapt/accounting/ledger_statements.hpp"
+
+#include <cstdlib>
+
+namespace continuo::snapt {
+
+using base::Result;
+namespace record_flag = flow::record_flag;
+
+namespace {
+
+// A wall clock that differs by more from the time since boot was set.
+constexpr int64_t kClockStepUs = 500'000;
+constexpr double kUsInS = 1e6;
+
+}  // namespace
+
+Result<void> Ledger::write_event(int64_t at_us, std::string_view kind, const std::string& detail) {
+    const auto clocks = options_.clocks ? options_.clocks() : std::nullopt;
+    return statements_->insert_event.bind(1, at_us)
+        .bind(2, clocks ? std::optional(clocks->boot_us) : std::nullopt)
+        .bind(3, kind)
+        .bind(4, std::string_view(detail))
+        .run();
+}
+
+// Seals at the old time what was counted before the wall clock was set. `now_us` is what the clock
+// shows afterwards. After an error the next call does it.
+Result<size_t> Ledger::follow_clock(int64_t& now_us) {
+    int64_t old_us = last_tick_us_;
+    std::optional<int64_t> offset_us;
+    const auto clocks = options_.clocks ? options_.clocks() : std::nullopt;
+    if (clocks) {
+        offset_us = clocks->utc_us - clocks->boot_us;
+        old_us = clocks->boot_us + clock_offset_us_.value_or(*offset_us);
+        now_us = clocks->utc_us;  // the caller may have read it before the clock was set
+    } else if (options_.clocks || now_us > old_us) {
+        return size_t{0};
+    }
+    const int64_t step_us = now_us - old_us;
+    if (std::abs(step_us) <= kClockStepUs) {
+        clock_offset_us_ = clock_offset_us_ ? clock_offset_us_ : offset_us;
+        return size_t{0};
+    }
+    const int64_t interval_end_us = boundary_us_ + int64_t{options_.interval_s} * 1'000'000;
+    Pass pass{now_us, std::min(old_us, interval_end_us), true};
+    pass.flags = record_flag::kClockStepped;
+    pass.clock_step_us = step_us;
+    const size_t records = CTN_TRY(seal(pass));
+    base::log(base::LogLevel::Warning,
+              "accounting: the wall clock was set %s by %.3f s; usage before that is recorded with "
+              "the time that it would have shown",
+              step_us > 0 ? "forward" : "back", static_cast<double>(std::abs(step_us)) / kUsInS);
+    ++status_.clock_steps;
+    clock_offset_us_ = offset_us;
+    for (auto& [flow_id, sealed] : sealed_) {
+        sealed.until_us = now_us;
+    }
+    boundary_us_ = boundary_before(now_us);
+    records_of_.clear();
+    return records;
+}
+
+}  // namespace continuo::snapt
