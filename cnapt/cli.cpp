@@ -285,6 +285,25 @@ CommandOutput resolver_command(const ParsedCommand& command) {
     return {"", "", code};
 }
 
+// Classes that are not sent the normal way.
+std::string class_ways_text(const JsonValue& paths, size_t columns) {
+    constexpr size_t kIndent = 2;
+    std::string text;
+    for (const JsonValue& path : paths.items()) {
+        for (const JsonValue& one : path["ways"].items()) {
+            const bool is_detour = one.text("way") == "detour";
+            text += report::wrapped(
+                report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) + ": " +
+                    report::cell(one["class"]) +
+                    (is_detour ? " is sent from the lt-ld socket, as its own no longer gets through"
+                               : " is sent without its DSCP, which the network drops") +
+                    "; retried every 10 minutes, nothing to do\n",
+                columns, kIndent);
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
@@ -396,7 +415,7 @@ std::string paths_text(const JsonValue& paths, bool is_terminal, size_t columns)
             is_active ? report::Colour::Green : colour);
     }
     return (table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns)) +
-           path_errors_text(paths, columns);
+           path_errors_text(paths, columns) + class_ways_text(paths, columns);
 }
 
 std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t columns) {

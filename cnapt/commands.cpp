@@ -189,6 +189,9 @@ void write_path(JsonWriter& json,
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));
+    if (link.session) {
+        dataplane::write_class_ways(json, *link.session, session::mask_of(index));
+    }
     write_path_failure(json, link.path_failures[index], path);
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);

@@ -236,6 +236,25 @@ void check_answers(NodeDoctor& doctor) {
     }
 }
 
+// Reports classes that are not sent the normal way: nothing is left to do.
+void check_class_ways(NodeDoctor& doctor) {
+    for (const JsonValue& path : doctor.paths.items()) {
+        for (const JsonValue& one : path["ways"].items()) {
+            const std::string name = report::cell(one["class"]);
+            const std::string where =
+                " on " + report::cell(path["interface"]) + ">" + report::cell(path["snapt"]);
+            if (one.text("way") == "detour") {
+                doctor.findings.ok("classes",
+                                   name + " is sent from the lt-ld socket" + where +
+                                       ", as its own no longer gets through; nothing to do");
+            } else {
+                doctor.findings.ok("classes", name + " is sent without its DSCP" + where +
+                                                  ", which drops it; nothing to do");
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void check_tunnels(NodeDoctor& doctor) {
@@ -253,6 +272,7 @@ void check_tunnels(NodeDoctor& doctor) {
             check_tunnel(doctor, snapt.text("snapt"));
         }
     }
+    check_class_ways(doctor);
 }
 
 void check_dns(NodeDoctor& doctor) {

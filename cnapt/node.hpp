@@ -300,10 +300,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
-    // Each class has its own socket, with the marks that were set at the start.
-    uint8_t tos_of(const session::TransmitItem& item) override {
-        return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
-    }
+    // Each class has a socket of its own, made with the marks of the start.
+    std::optional<uint8_t> tos_of(const session::TransmitItem& item) override;
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 

@@ -270,6 +270,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));
     json.field("down_bits_per_s", node.rates.down.bits_per_s(down_inner, now));
     write_mtu(json, session);
+    dataplane::write_class_ways(json, session, session::PathMask{UINT16_MAX});
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
     json.field("inner_ipv6", dataplane::text_of(node.grant.lease_ipv6));

@@ -270,8 +270,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
     // Port shown by the capture: the port of a connection is not known here.
     uint16_t stream_port() const;
-    uint8_t tos_of(const session::TransmitItem& item) override {
-        return settings_.tos[base::index_of(item.marked_class)];
+    std::optional<uint8_t> tos_of(const session::TransmitItem& item) override {
+        const uint8_t tos = settings_.tos[base::index_of(item.marked_class)];
+        return item.is_unmarked || tos == 0 ? std::nullopt : std::optional(tos);
     }
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;

@@ -94,7 +94,7 @@ TEST(PathChallenge, OfManyQuestionsAtOnceTheNewestIsAnswered) {
     wire::ChallengeToken token{};
     for (uint8_t i = 0; i < 40; ++i) {
         token.back() = i;
-        node.paths.on_challenge(space(0), {token}, false);
+        node.paths.on_challenge(space(0), {token}, false, false);
     }
     bool is_answered = false;
     while (const auto probe = node.paths.next_probe(node.now)) {
