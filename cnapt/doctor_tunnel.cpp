@@ -1,6 +1,7 @@
 // Checks of `cnapt doctor`: traffic through the tunnel of a running daemon, and name resolution.
 #include "cnapt/capture_answers.hpp"
 #include "cnapt/doctor_context.hpp"
+#include "cnapt/failure_text.hpp"
 #include "cnapt/host_lookup.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/ping_desk.hpp"
@@ -222,6 +223,31 @@ void check_answers(NodeDoctor& doctor) {
     const auto answered = nft.counter(table, kAnsweredCounter);
     const auto full = nft.counter(table, kAskedFullCounter);
     if (!*has_chain) {
+void say_lost_versions(NodeDoctor& doctor) {
+    for (const LostVersion& lost : lost_versions(doctor.status.json)) {
+        if (!lost.no_way_out_at.empty()) {
+            doctor.findings.warn("versions", lost_version_text(lost), std::string(kWayOutRemedy));
+        } else {
+            doctor.findings.warn(
+                "versions", lost.version + " is refused at once: no SNAPT carries it",
+                "give a SNAPT an [inner] prefix for it, or leave it outside the tunnel "
+                "with capture.ipv6 = false");
+        }
+    }
+}
+
+// The SNAPTs that have let this node in say that no packet passes.
+bool forwards_nothing(const JsonValue& snapts) {
+    bool is_any_in = false;
+    bool is_any_good = false;
+    for (const JsonValue& snapt : snapts.items()) {
+        const bool is_in = snapt["control_open"].boolean().value_or(false);
+        is_any_in = is_any_in || is_in;
+        is_any_good = is_any_good || (is_in && snapt["forwards"].boolean().value_or(true));
+    }
+    return is_any_in && !is_any_good;
+}
+
         doctor.findings.warn(check, "those on 0.0.0.0 or :: answer through the tunnel",
                              "bind them to an address, or give the kernel nft_socket");
     } else if (full && full->packets != 0) {
@@ -294,14 +320,7 @@ void check_capture(NodeDoctor& doctor) {
     }
     const bool is_blocked = (doctor.config && doctor.config->capture.kill_switch) ||
                             doctor.status.json.text("tunnel") == "blocked";
-    const JsonValue& refused = doctor.status.json["refused_versions"];
-    if (!refused.items().empty()) {
-        const std::string which = report::list_cell(refused);
-        doctor.findings.warn(
-            "versions", which + " is refused at once: no SNAPT carries it",
-            "give a SNAPT an [inner] prefix for it, or leave it outside the tunnel "
-            "with capture.ipv6 = false");
-    }
+    say_lost_versions(doctor);
     const std::string state = doctor.status.json.text("state");
     if (state == "up") {
         doctor.findings.ok(check, "new flows go through the tunnel");
@@ -318,3 +337,6 @@ void check_capture(NodeDoctor& doctor) {
 }
 
 }  // namespace continuo::cnapt
+    } else if (forwards_nothing(doctor.snapts)) {
+        doctor.findings.fail(check, "packets do not get beyond the SNAPT",
+                             "`snapt status` there has the cause");
