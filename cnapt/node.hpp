@@ -83,14 +83,14 @@ struct SnaptLink {
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // when its connection was last tested
     std::string moving_from;
-    double load = 0;   // reported, 0 to 1
-    double price = 1;  // reported, of the plan
-    // Its lease has an address of that version.
+    double load = 0;                   // reported, 0 to 1
+    double price = 1;                  // reported, of the plan
+    control::VersionSet no_way_out{};  // reported
+    // New flows of that version may go there.
     bool carries(base::IpVersion version) const {
-        return (version == base::IpVersion::V4 ? accept.lease_ipv4 : accept.lease_ipv6).has_value();
+        return accept.has_lease(version) && !no_way_out.has(version);
     }
-    // Reported: packets to these destinations pass.
-    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }
+    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
     // Per slot, for paths that fell silent while in use, or were left because UDP is throttled
     // there: not used again until then, unless there is no other.
     struct Bar {

@@ -153,7 +153,7 @@ class App final : public control::CredentialSource {
     std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     unsigned quick_looks_ = 0;                  // less one with each tick
     bool is_looking_ = false;
-    SettledTrouble trouble_;
+    SettledForwarding trouble_;
     io::WorkerThread worker_;
     daemon::Controls controls_;
     base::TimePoint started_at_{};
@@ -323,7 +323,7 @@ void App::watch_network(bool is_thorough) {
         return;
     }
     struct Found {
-        std::string trouble;
+        ForwardingTroubles troubles;
         std::optional<ConnectionTable> table;
     };
     auto found = std::make_shared<Found>();
@@ -336,19 +336,23 @@ void App::watch_network(bool is_thorough) {
             if (found->table) {
                 relay_->set_connection_table(*found->table);
             }
-            if (is_thorough && trouble_.note(found->trouble)) {
+            if (is_thorough && trouble_.note(found->troubles)) {
                 tell_trouble();
             }
         });
 }
 
 void App::tell_trouble() {
-    if (trouble_.text().empty()) {
+    const std::string text = trouble_.text();
+    if (text.empty()) {
         log(LogLevel::Info, "packets of nodes pass again");
     } else {
-        log(LogLevel::Error, "packets of nodes do not pass: %s", trouble_.text().c_str());
+        log(trouble_.is_serious() ? LogLevel::Error : LogLevel::Warning, "%s: %s",
+            trouble_.forwards() ? "some packets of nodes do not pass"
+                                : "packets of nodes do not pass",
+            text.c_str());
     }
-    admission_->set_forwarding(trouble_.text().empty());
+    admission_->set_forwarding(trouble_.forwards(), trouble_.no_way_out());
 }
 
 // The rules refuse flows to a new address of this host; until the next call they are charged.
@@ -378,7 +382,7 @@ SnaptInfo App::info() {
     info.is_clock_synchronised = io::is_clock_synchronised();
     info.utc_us = utc_us();
     const bool is_degraded =
-        info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
+        info.ledger->write_error || !info.ledger->booking_error.empty() || trouble_.is_serious();
     info.drain = admission_->drain();
     info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();

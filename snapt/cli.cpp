@@ -209,7 +209,11 @@ std::string heard_cell(const JsonValue& session) {
 
 std::string forwarding_text(const JsonValue& status) {
     const std::string error = status.text("forwarding_error");
-    return error.empty() ? "" : "packets of nodes do not pass: " + error + "\n";
+    if (error.empty()) {
+        return "";
+    }
+    const bool names_version = error.starts_with("no way out");
+    return (names_version ? "" : "packets of nodes do not pass: ") + error + "\n";
 }
 
 std::string drain_text(const JsonValue& drain) {

@@ -65,6 +65,10 @@ control::Directory make_directory(const SnaptConfig& config, uint16_t load) {
     return directory;
 }
 
+void set_no_way_out(control::Directory& directory, control::VersionSet versions) {
+    directory.entries.front().no_way_out = versions;
+}
+
 void set_no_forwarding(control::Directory& directory) {
     directory.entries.front().load_permille = kPermille;
     directory.entries.front().price_permille = control::kNoForwardingPrice;

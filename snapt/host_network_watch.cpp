@@ -9,6 +9,7 @@
 #include "snapt/relay_check.hpp"
 #include "snapt/written_print.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace continuo::snapt {
@@ -199,10 +200,24 @@ std::string HostNetwork::watch_others() {
     return others_trouble_;
 }
 
-std::string HostNetwork::watch(bool is_thorough) {
+// A SNAPT that serves private places alone (`relay.allow`) may have no default route at any time.
+std::string HostNetwork::watch_way_out(const ForwardingPath& path) {
+    bool& had_it = had_way_out_[path.version == base::IpVersion::V4 ? 0 : 1];
+    const std::string why = no_way_out(config_, path.version);
+    had_it = had_it || why.empty();
+    const auto& allow = config_.relay.allow;
+    const bool serves_private =
+        std::any_of(allow.begin(), allow.end(), [&](const base::IpPrefix& prefix) {
+            return prefix.address.version == path.version;
+        });
+    return had_it || !serves_private ? why : "";
+}
+
+ForwardingTroubles HostNetwork::watch(bool is_thorough) {
     const std::lock_guard lock(mutex_);
+    ForwardingTroubles found;
     if (!is_set_up_) {
-        return "";
+        return found;
     }
     Troubles troubles;
     if (const auto tables = watch_tables(); !tables) {
@@ -215,11 +230,17 @@ std::string HostNetwork::watch(bool is_thorough) {
     if (!others.empty()) {
         troubles.push_back(others);
     }
-    std::string text;
     for (const std::string& trouble : troubles) {
-        text += (text.empty() ? "" : "; ") + trouble;
+        found.all += (found.all.empty() ? "" : "; ") + trouble;
     }
-    return text;
+    for (const ForwardingPath& path : paths()) {
+        found.carried.push_back(path.version);
+        if (!is_closed(path)) {
+            found.of(path.version) = watch_way_out(path);
+        }
+    }
+    found.had_ipv6 = had_way_out_[1];
+    return found;
 }
 
 }  // namespace continuo::snapt

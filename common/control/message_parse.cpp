@@ -357,6 +357,11 @@ base::Result<DirectoryEntry> parse_entry(ByteView body) {
         case 6:
             entry.names.push_back(read_host_name(value));
             return true;
+        case 7: {
+            const uint8_t bits = value.u8();  // others than these two mean nothing yet
+            entry.no_way_out = {(bits & kBitIpv4) != 0, (bits & kBitIpv6) != 0};
+            return true;
+        }
         default:
             return false;
         }

@@ -231,6 +231,22 @@ TEST_F(NodeTest, AFlowThatWaitedForASnaptIsRefusedByTheFirstPacketAfterwards) {
     EXPECT_EQ(refused_reason(), "no SNAPT carries this IP version");
 }
 
+TEST_F(NodeTest, AVersionWithoutAWayOutGoesToAnotherSnaptOrIsRefused) {
+    SnaptLink& lost = establish("192.0.2.1:9347");
+    bring_up(lost);
+    lost.no_way_out.ipv4 = true;
+    const UniqueFd refused = open_socket(SOCK_STREAM);
+    connect_to(refused, "198.51.100.1:80");
+    int error = 0;
+    EXPECT_TRUE(wait([&] { return (error = error_of(refused)) != 0; }));
+    EXPECT_EQ(error, ECONNREFUSED);
+    EXPECT_EQ(drops(DropReason::VersionNotCarried), 1U);
+    bring_up(establish("192.0.2.1:9348", "zrh-2"));
+    const UniqueFd stream = open_socket(SOCK_STREAM);
+    connect_to(stream, "198.51.100.1:81");
+    EXPECT_TRUE(wait([&] { return flow_snapt() == "zrh-2"; }));
+}
+
 // The kernel repeats the SYN after a second.
 TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredBeginsAtAnother) {
     SnaptLink& lost = establish("192.0.2.1:9347");

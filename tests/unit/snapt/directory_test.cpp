@@ -43,6 +43,14 @@ TEST(Directory, ASnaptThatCannotForwardHasTheHighestPriceAndTheOthersStay) {
     EXPECT_TRUE(control::append_message(bytes, directory));
 }
 
+TEST(Directory, AVersionWithoutAWayOutIsToldInItsOwnEntry) {
+    control::Directory directory = make_directory(config(), 200);
+    set_no_way_out(directory, {false, true});
+    EXPECT_EQ(directory.entries[0].no_way_out, (control::VersionSet{false, true}));
+    EXPECT_EQ(directory.entries[0].price_permille, 1000U);
+    EXPECT_EQ(directory.entries[1], make_directory(config(), 200).entries[1]);
+}
+
 TEST(Directory, FitsAMessageWhateverTheConfigurationSays) {
     SnaptConfig large = config();
     const config::HostPort long_name = {std::string(control::kMaxHostNameBytes, 'n'), 9347};
