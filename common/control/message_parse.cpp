@@ -10,14 +10,6 @@ namespace {
 using base::ByteReader;
 using base::ByteView;
 
-bool read_bool(ByteReader& value) {
-    const uint8_t byte = value.u8();
-    if (byte > 1) {
-        value.fail();
-    }
-    return byte == 1;
-}
-
 ReceiverLimits read_limits(ByteReader& value) {
     ReceiverLimits limits;
     limits.kept_bytes = value.u32();
