@@ -17,6 +17,10 @@ constexpr Duration kLongestSpacing = base::milliseconds(250);
 constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 constexpr size_t kUnmarked = static_cast<size_t>(ClassWay::Unmarked);
 
+// A question that an ACK ends so soon is followed by the next without a pause: what left before a
+// mark was dropped is named after.
+constexpr uint32_t kCheapRounds = 2;
+
 // The last byte of a token tells round and way: which pairs were answered is what counts.
 constexpr uint8_t kRoundBits = 5;
 static_assert(kMostRounds <= 1U << kRoundBits && kClassWays << kRoundBits <= UINT8_MAX);
@@ -47,7 +51,6 @@ void ClassWays::on_sent(TrafficClass traffic_class, TimePoint now) {
 }
 
 void ClassWays::on_confirmed(TrafficClass traffic_class, TimePoint sent_at, TimePoint now) {
-    on_arrived(sent_at);
     State& state = of(traffic_class);
     if (sent_at < state.way_since) {
         return;  // it proves nothing of the way in use
@@ -58,8 +61,11 @@ void ClassWays::on_confirmed(TrafficClass traffic_class, TimePoint sent_at, Time
         state.awaited_since = base::kNever;
         state.is_doubted = false;
     }
-    if (state.way == ClassWay::Own) {
+    if (state.way == ClassWay::Own && state.is_asking) {
         state.is_asking = false;
+        if (state.rounds > kCheapRounds) {
+            state.quiet_until = now + kFirstQuiet;
+        }
     }
 }
 
@@ -109,6 +115,7 @@ void ClassWays::take(State& state, ClassWay way, TimePoint now) {
     state.way_since = state.way == way ? state.way_since : now;
     state.way = way;
     state.awaited_since = base::kNever;
+    state.is_doubted = false;
     end_question(state, now);
 }
 

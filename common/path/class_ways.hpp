@@ -56,12 +56,12 @@ class ClassWays {
 
     // A datagram of the class left, by the way in use.
     void on_sent(base::TrafficClass traffic_class, base::TimePoint now);
-    // An ACK named a datagram for the first time, of any class and way, which had left at
-    // `sent_at`.
+    // An ACK, come by the path itself, named a datagram for the first time, of any class and way,
+    // which had left at `sent_at`.
     void on_arrived(base::TimePoint sent_at) {
         arrived_sent_at_ = std::max(arrived_sent_at_, sent_at);
     }
-    // The same of one of the class that had left by the way in use then.
+    // An ACK named one of the class that had left at `sent_at` by the way in use then.
     void
     on_confirmed(base::TrafficClass traffic_class, base::TimePoint sent_at, base::TimePoint now);
     // A challenge in lt-ld, which had left with the mark first, at `since`, was answered without.
@@ -72,7 +72,7 @@ class ClassWays {
                      base::TimePoint now);
     // Begins and ends questions.
     void on_time(const Times& times, base::Random& random, base::TimePoint now);
-    // That is to leave now.
+    // The question that is to leave now.
     std::optional<Question> next_question(base::TimePoint now);
     base::TimePoint deadline(const Times& times) const;
     // What was sent before is not known any more when an ACK names it.
@@ -99,8 +99,8 @@ class ClassWays {
         base::TimePoint detour_at = base::kNever;  // the last time by the tuple of lt-ld
         bool is_doubted = false;  // on_unmarked_answered: something that left later arrived
         bool is_asking = false;
-        bool has_detour = false;     // that way is asked for as well
-        uint32_t rounds = 0;         // that have begun
+        bool has_detour = false;     // the detour is asked for as well
+        uint32_t rounds = 0;         // begun so far
         size_t leaves = 0;           // the next way of the round
         base::TimePoint round_at{};  // when the next round begins, or the question ends
         base::TimePoint began_at{};

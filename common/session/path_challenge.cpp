@@ -122,7 +122,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
 void PathSet::on_challenge(const wire::Space& space,
                            const wire::Challenge& challenge,
                            bool was_padded,
-                           bool is_doubted) {
+                           bool is_doubted,
+                           bool is_mere_question) {
     for (size_t i = 0; i < response_count_; ++i) {
         if (responses_[i].space == space && responses_[i].response.token == challenge.token) {
             return;
@@ -130,7 +131,12 @@ void PathSet::on_challenge(const wire::Space& space,
     }
     const DueResponse due{space, {challenge.token}, was_padded, is_doubted};
     if (response_count_ < kMaxResponses) {
-        responses_[response_count_++] = due;
+        // The last one in the array leaves first.
+        auto* const place = responses_.data() + (is_mere_question ? 0 : response_count_);
+        std::move_backward(place, responses_.data() + response_count_,
+                           responses_.data() + response_count_ + 1);
+        *place = due;
+        ++response_count_;
         return;
     }
     // When many sendings of one challenge arrive at once, the newest is the best sample.

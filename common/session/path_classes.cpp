@@ -63,7 +63,10 @@ void PathSet::note_class_arrived(uint8_t index, TimePoint now) {
     if (class_ways_[index] == nullptr) {
         return;
     }
-    class_ways_[index]->on_arrived(arrived.any);
+    // What is repeated after a move is named by its number on the former path.
+    if (acknowledged_by_ == index) {
+        class_ways_[index]->on_arrived(arrived.any);
+    }
     for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
         const TimePoint sent_at = arrived.by_way[index_of(traffic_class)];
         if (sent_at != TimePoint{}) {
@@ -73,11 +76,17 @@ void PathSet::note_class_arrived(uint8_t index, TimePoint now) {
 }
 
 void PathSet::note_unmarked_answered(uint8_t index, TimePoint since) {
-    auto& ways = class_ways_[index];
-    if (ways == nullptr) {
-        ways = std::make_unique<path::ClassWays>();
+    if (class_ways_[index] != nullptr) {
+        class_ways_[index]->on_unmarked_answered(since);
     }
-    ways->on_unmarked_answered(since);
+}
+
+void PathSet::forget_sent() {
+    for (const auto& ways : class_ways_) {
+        if (ways != nullptr) {
+            ways->forget_sent();
+        }
+    }
 }
 
 // Something that could have been acknowledged is not.

@@ -269,6 +269,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     }
     for (const uint8_t any : {active_.value_or(path), path}) {
         expect_nothing(paths_[any]);  // nobody may be there to answer
+        if (class_ways_[any] != nullptr) {
+            class_ways_[any]->forget_sent();  // it is repeated on another path
+        }
     }
     active_ = path;
     paths_[path].heard_at = now;

@@ -143,6 +143,8 @@ class PathSet {
     // Datagrams sent before `now`, on any path, are excluded from rate samples: they are sent again
     // under the same number.
     void distrust_samples(base::TimePoint now);
+    // Keys have changed: the peer owes no ACK for what left under the former ones.
+    void forget_sent();
     // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
     // on_acks_read() after the last range of a datagram. `highest`: as in path::Delivery.
     void on_ack_range(uint32_t epoch,
@@ -178,11 +180,13 @@ class PathSet {
     // Bytes that may be sent on the path; the sender sets it from its socket.
     void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     // `is_doubted`: it asks for a size or a way, or repeats, so that its answer leaves without
-    // DSCP.
+    // DSCP. `is_mere_question`: it asks for a size or a way; such are answered in their order, and
+    // after all others, of which the newest is the best sample.
     void on_challenge(const wire::Space& space,
                       const wire::Challenge& challenge,
                       bool was_padded,
-                      bool is_doubted);
+                      bool is_doubted,
+                      bool is_mere_question = false);
     // True when this made the path usable.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
     // `wants_answer`: the datagram carries packets, so an answer should come, if only to a
@@ -281,7 +285,7 @@ class PathSet {
         const auto& ways = class_ways_[index];
         return ways == nullptr ? path::ClassWay::Own : ways->way(traffic_class);
     }
-    // Which way each class takes on the path; null: its own.
+    // The ways that the classes take on the path; null: each its own.
     const path::ClassWays* class_ways(uint8_t index) const { return class_ways_[index].get(); }
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
@@ -396,7 +400,7 @@ class PathSet {
     PathMask used_ = 0;  // saves a look at all paths for each packet
     // Null for a path that carries no packets.
     std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
-    // Null likewise; kept while the path is in the same network.
+    // Null likewise, and for TCP; kept while the path is in the same network.
     std::array<std::unique_ptr<path::ClassWays>, wire::kMaxPaths> class_ways_;
     PathMask pings_due_ = 0;
     bool has_narrowed_ = false;

@@ -165,7 +165,7 @@ struct Probe {
     // The tuple that the datagram takes, where it is another class's.
     std::optional<base::TrafficClass> tuple_class{};
     std::optional<path::ClassWay> way{};  // nothing: the one that its class takes
-    bool is_class_question = false;       // of path::ClassWays: its answer proves no tuple
+    bool is_class_question = false;       // asked by path::ClassWays: its answer proves no tuple
 
     // Announcements, question and answer.
     void serialize(base::ByteWriter& body) const;

@@ -40,7 +40,8 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             apply_ack(opened, *ack, now);
             has_ack = true;
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
-            paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted);
+            paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted,
+                                is_mere_question);
             if (settings_.role == Role::Node && !is_mere_question) {
                 if (!paths_.has_changed_socket(space, now)) {
                     host_.on_path_challenged(*this, space.path, now);

@@ -24,6 +24,9 @@ constexpr size_t kBesideLoneAck = 22;
 constexpr uint64_t kLongestAtRate = 20;
 // CLOSED frames in a datagram: each costs the other end 32 look-ups.
 constexpr size_t kMostClosed = 4;
+// A question is as much longer than its frame, so that three answers, whose header is two bytes
+// longer, fit into three times its size: the detour moves the tuple that they go to.
+constexpr size_t kClassQuestionPad = 3;
 
 }  // namespace
 
@@ -201,7 +204,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         draft->has_ping = probe->has_ping;
     }
     draft->is_size_probe = probe->outer_bytes != 0;
-    draft->is_other_way = way != usual;
+    const bool is_own_tuple = usual == path::ClassWay::Detour && tuple_class != TrafficClass::LtLd;
+    draft->is_other_way = way != usual || is_own_tuple;
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
         asked_to_repeat_at_ = now;
@@ -213,7 +217,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
     // To the node a CHALLENGE without PAD says that its address has changed.
-    const size_t wanted = std::max(padded, probe->is_class_question ? unpadded + 1 : 0);
+    const size_t wanted =
+        std::max(padded, probe->is_class_question ? unpadded + kClassQuestionPad : 0);
     if (unpadded < wanted) {
         wire::Pad{wanted - unpadded}.serialize(body);
     }

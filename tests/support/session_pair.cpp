@@ -255,7 +255,7 @@ base::Endpoint SessionPair::address_of(uint8_t path) const {
     return own == path_addresses.end() ? node_address : own->second;
 }
 
-// Of a datagram of the node.
+// The address from which a datagram of the node leaves.
 base::Endpoint SessionPair::source_of(const session::TransmitItem& item) const {
     base::Endpoint source = address_of(item.path);
     if (has_class_sockets) {
@@ -264,7 +264,7 @@ base::Endpoint SessionPair::source_of(const session::TransmitItem& item) const {
     return source;
 }
 
-// Whether that is a socket of the node, whose lt-ld is at `own`.
+// True for a socket of the node, whose lt-ld is at `own`.
 bool SessionPair::is_at(const base::Endpoint& own, const base::Endpoint& address) const {
     const size_t sockets = has_class_sockets ? base::kTrafficClasses : 1;
     return own.address == address.address && address.port >= own.port &&

@@ -293,6 +293,43 @@ TEST_F(ClassWaysTest, AnAcknowledgementEndsTheQuestion) {
     EXPECT_EQ(round().size(), 1U) << "the next one is asked as soon";
 }
 
+// A user who names one number late in each question gets no more of them.
+TEST_F(ClassWaysTest, AnAcknowledgementThatEndsALongQuestionIsFollowedByAPause) {
+    lose_one();
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_FALSE(round().empty());
+    }
+    ways_.on_confirmed(kClass, TimePoint{seconds(999)}, now_);
+    EXPECT_TRUE(round().empty());
+    ways_.on_arrived(now_);
+    now_ += kTimes.ask_after;
+    EXPECT_TRUE(round().empty());
+    now_ += kFirstQuiet;
+    EXPECT_EQ(round().size(), 1U);
+}
+
+// By its number on another path, where it was sent again.
+TEST_F(ClassWaysTest, WhatIsConfirmedOfOneClassTellsNothingOfAnother) {
+    ways_.on_sent(kClass, now_);
+    now_ += kTimes.ask_after;
+    ways_.on_confirmed(TrafficClass::LtLd, now_, now_);
+    EXPECT_TRUE(round().empty());
+    ways_.on_arrived(now_);
+    EXPECT_EQ(round().size(), 1U);
+}
+
+TEST_F(ClassWaysTest, AnAnswerEndsADoubtThatBeganMeanwhile) {
+    ways_.on_unmarked_answered(now_);
+    now_ += kTimes.ask_after;
+    const auto first = round();
+    ASSERT_EQ(first.size(), 1U);
+    ways_.on_unmarked_answered(now_);
+    EXPECT_TRUE(answer(first[0]));
+    ways_.on_sent(TrafficClass::LtLd, now_);
+    now_ += kLongestQuiet;
+    EXPECT_TRUE(round().empty()) << "nothing that left later has arrived";
+}
+
 TEST_F(ClassWaysTest, AnAcknowledgementOfTheFormerWayProvesNothingOfTheOneInUse) {
     const TimePoint before = now_;
     first_open_ = ClassWay::Unmarked;
