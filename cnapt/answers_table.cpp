@@ -4,7 +4,7 @@ namespace continuo::cnapt {
 
 namespace {
 
-// Of `table` as "inet NAME".
+// `table`: "inet NAME".
 base::Result<size_t> count_rules(const std::string& table) {
     auto netfilter = CTN_TRY(io::NetfilterClient::open());
     return netfilter.count_rules(std::string_view(table).substr(table.find(' ') + 1));
@@ -16,7 +16,15 @@ base::Result<void> AnswersTable::set(const std::string& table, const std::string
     if (text == text_ && CTN_TRY(is_whole(table))) {
         return {};
     }
-    text_.clear();
+    const auto made = make(table, text);
+    if (!made) {
+        // The table of before is still there, and nobody would supervise it.
+        static_cast<void>(remove(table));
+    }
+    return made;
+}
+
+base::Result<void> AnswersTable::make(const std::string& table, const std::string& text) {
     CTN_TRY(nft_.apply(text));
     rules_ = CTN_TRY(count_rules(table));
     text_ = text;

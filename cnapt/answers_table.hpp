@@ -13,15 +13,17 @@ namespace continuo::cnapt {
 class AnswersTable {
   public:
     // Makes `table` by that text, unless it is there as it was made. Errors: System, on kernels
-    // without nft_socket, too.
+    // without nft_socket, too; the table is then removed.
     base::Result<void> set(const std::string& table, const std::string& text);
     base::Result<void> remove(const std::string& table);
     // False where somebody has taken it, or a part of it, away.
     base::Result<bool> is_whole(const std::string& table) const;
 
   private:
+    base::Result<void> make(const std::string& table, const std::string& text);
+
     io::Nft nft_;
-    std::string text_;  // of the table that was made
+    std::string text_;  // made the table; empty: there is none
     size_t rules_ = 0;
 };
 

@@ -50,6 +50,7 @@ CapturePlan CaptureControl::plan_of_guard() const {
     CaptureOptions both = options(nullptr);
     both.ipv4 = ipv4();
     both.ipv6 = ipv6();
+    both.has_ipv6 = true;
     CapturePlan plan = build_capture_plan(both);
     plan.routes.clear();
     plan.rules.clear();

@@ -236,8 +236,8 @@ void say_lost_versions(NodeDoctor& doctor) {
     }
 }
 
-// The SNAPTs that have let this node in say that no packet passes.
-bool forwards_nothing(const JsonValue& snapts) {
+// The SNAPTs that have let this node in say that no packet passes, or drain.
+bool takes_no_flows(const JsonValue& snapts) {
     bool is_any_in = false;
     bool is_any_good = false;
     for (const JsonValue& snapt : snapts.items()) {
@@ -370,8 +370,8 @@ void check_capture(NodeDoctor& doctor) {
     const std::string state = doctor.status.json.text("state");
     if (state == "up") {
         doctor.findings.ok(check, "new flows go through the tunnel");
-    } else if (forwards_nothing(doctor.snapts)) {
-        doctor.findings.fail(check, "packets do not get beyond the SNAPT",
+    } else if (takes_no_flows(doctor.snapts)) {
+        doctor.findings.fail(check, "no SNAPT takes new flows",
                              "`snapt status` there has the cause");
     } else {
         doctor.findings.fail(check,

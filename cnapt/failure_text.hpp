@@ -21,7 +21,7 @@ struct LostVersion {
 };
 inline constexpr std::string_view kWayOutRemedy = "`snapt doctor` there says why, and the remedy";
 
-// Of the answer to `status`.
+// `status`: the daemon's answer.
 std::vector<LostVersion> lost_versions(const report::JsonValue& status);
 // "IPv6: refused, no way out at zrh-1".
 std::string lost_version_text(const LostVersion& lost);

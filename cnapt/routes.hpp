@@ -76,6 +76,7 @@ struct CaptureOptions {
     std::string device = "cnapt0";
     std::optional<base::IpAddress> ipv4;  // cnapt0's own; absent: that version is not captured
     std::optional<base::IpAddress> ipv6;
+    bool has_ipv6 = true;  // the host; else `ipv6` is not captured for now
     uint32_t routing_table = 9347;
     uint32_t rule_priority = 9347;
     uint32_t fwmark = kDefaultFwmark;

@@ -17,8 +17,7 @@ constexpr size_t kMaxToldAtOnce = 256;
 }  // namespace
 
 void Admission::renew_directory() {
-    directory_ = make_directory(parts_.config, told_load_);
-    set_no_way_out(directory_, no_way_out_);
+    directory_ = make_directory(parts_.config, told_load_, no_way_out_);
     if (!takes_others()) {
         set_no_forwarding(directory_);
     }

@@ -205,12 +205,7 @@ std::string HostNetwork::watch_way_out(const ForwardingPath& path) {
     bool& had_it = had_way_out_[path.version == base::IpVersion::V4 ? 0 : 1];
     const std::string why = no_way_out(config_, path.version);
     had_it = had_it || why.empty();
-    const auto& allow = config_.relay.allow;
-    const bool serves_private =
-        std::any_of(allow.begin(), allow.end(), [&](const base::IpPrefix& prefix) {
-            return prefix.address.version == path.version;
-        });
-    return had_it || !serves_private ? why : "";
+    return had_it || !serves_private(config_, path.version) ? why : "";
 }
 
 ForwardingTroubles HostNetwork::watch(bool is_thorough) {

@@ -35,7 +35,7 @@ base::IpAddress some_lease(const base::IpPrefix& leases) {
     return address;
 }
 
-// By which interface this host sends what a node sends there.
+// The interface by which this host sends what a node sends there.
 base::Result<std::string> way_of_nodes(const SnaptConfig& config, base::IpAddress destination) {
     auto routes = CTN_TRY(io::RouteClient::open());
     io::RouteClient::ForwardedPacket packet;
@@ -119,6 +119,13 @@ std::string no_way_out(const SnaptConfig& config, base::IpVersion version) {
         why = why.empty() ? found : why;
     }
     return why;
+}
+
+bool serves_private(const SnaptConfig& config, base::IpVersion version) {
+    const auto& allow = config.relay.allow;
+    return std::any_of(allow.begin(), allow.end(), [&](const base::IpPrefix& prefix) {
+        return prefix.address.version == version;
+    });
 }
 
 std::string closing_chain(const ForwardingPath& path) {

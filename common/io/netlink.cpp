@@ -272,10 +272,12 @@ Result<void> NetlinkSocket::change_all(std::span<NetlinkRequest> requests,
             if (message.type != NLMSG_ERROR || message.sequence - first >= requests.size()) {
                 return;  // left from an abandoned request
             }
-            if (message.fixed<int>() < 0) {
+            const int error = message.fixed<int>();
+            if (error < 0) {
                 on_refused(failure(message, where));
             }
-            is_done = is_done || message.sequence == sequence_;
+            // Without CAP_NET_ADMIN nfnetlink answers the first message alone and drops the rest.
+            is_done = is_done || message.sequence == sequence_ || error == -EPERM;
         });
     }
     return {};

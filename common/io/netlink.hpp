@@ -84,7 +84,8 @@ class NetlinkSocket {
     // Errors: NotFound (ENODEV, ENOENT, ESRCH, EADDRNOTAVAIL), System; sys_errno says which.
     base::Result<void> change(NetlinkRequest& request, std::string_view where);
     // Sends changes without NLM_F_ACK with one system call, and waits until the kernel has handled
-    // all of them, in order. `on_refused` gets the error of each that failed, as above.
+    // all of them, in order. `on_refused` gets the error of each that failed, as above; without the
+    // privilege for any of them once.
     // Most of them: what the kernel's buffer holds of errors; some hundred.
     base::Result<void> change_all(std::span<NetlinkRequest> requests,
                                   std::string_view where,
@@ -114,7 +115,7 @@ class NetlinkSocket {
     uint32_t sequence_ = 0;
     bool interrupted_ = false;  // the list changed while it was read
     std::vector<uint8_t> buffer_;
-    std::vector<uint8_t> batch_;  // of change_all()
+    std::vector<uint8_t> batch_;  // what change_all() sends
     std::string error_text_;
 };
 

@@ -195,7 +195,7 @@ claim "nobody has a way out: the node is degraded" wait_for 30 is_refusing
 claim "nobody has a way out: IPv4 is refused at once" refused $inet4
 claim "nobody has a way out: IPv6 is refused at once" refused "[$inet6]"
 claim "nobody has a way out: status says so" says 'IPv4: refused, no way out at zrh-1'
-claim "nobody has a way out: doctor says so" doctor_says 'fail capture packets do not get beyond the SNAPT'
+claim "nobody has a way out: doctor says so" doctor_says 'fail capture no SNAPT takes new flows'
 ip -n "$(ns core)" link set out1 up
 address core out1 2001:db8:9::1/64
 ways_out

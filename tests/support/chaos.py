@@ -118,7 +118,8 @@ def promised(seed, seconds):
             begin = end = at
         end = end + takes(words, faults) if words[0] in ("udp", "hole") else max(end, at + takes(words, faults))
         longest = max(longest, end - begin)
-    return 2 * longest + RTO_S  # it tries again at intervals that double (RFC 6298, 5.5)
+    # It tries again at intervals that double (RFC 6298, 5.5): outage and x end in 2 outages + 2x + RTO, and judge() takes 2 outages off.
+    return 2 * longest + RTO_S
 
 
 # --- Traffic

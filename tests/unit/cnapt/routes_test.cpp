@@ -338,6 +338,11 @@ TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     EXPECT_TRUE(contains(plan.answers, "delete @address6 { ip6 saddr : ip6 daddr } update "
                                        "@address6 { ip6 saddr : ip6 daddr }"))
         << "the address that was asked last";
+    options.has_ipv6 = false;
+    const CapturePlan without = build_capture_plan(options);
+    EXPECT_EQ(without.answers, plan.answers) << "another text would forget all peers";
+    EXPECT_NE(without.ruleset, plan.ruleset);
+    EXPECT_LT(without.rules.size(), plan.rules.size());
     options.ipv6.reset();
     plan = build_capture_plan(options);
     EXPECT_FALSE(contains(plan.answers, "asked6"));

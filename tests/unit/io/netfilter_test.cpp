@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace continuo::io {
 namespace {
@@ -210,6 +213,23 @@ TEST_F(NetfilterTest, OfManyConnectionsThoseThatExistAreForgottenAndCounted) {
     EXPECT_EQ(client_->forget(connections).value(), made);
     EXPECT_EQ(client_->forget(connections).value(), 0U) << "nothing is left, which is no error";
     EXPECT_TRUE(client_->ruleset_generation()) << "no answer of theirs is taken for another's";
+}
+
+// The kernel then answers the first of several changes alone.
+TEST_F(NetfilterTest, WithoutThePrivilegeConnectionsAreRefusedAtOnce) {
+    const std::vector<packet::FiveTuple> connections(3, {*IpAddress::parse("192.0.2.1"),
+                                                         *IpAddress::parse("192.0.2.9"), 2000, 9,
+                                                         packet::Protocol::Udp});
+    int error = 0;
+    std::thread([&] {
+        constexpr long kNobody = 65534;
+        // The system call itself is for this thread alone.
+        ASSERT_EQ(::syscall(SYS_setresuid, kNobody, kNobody, kNobody), 0);
+        const auto forgotten = client_->forget(connections);
+        error = forgotten ? 0 : forgotten.error().sys_errno;
+    }).join();
+    EXPECT_EQ(error, EPERM);
+    EXPECT_TRUE(client_->ruleset_generation());
 }
 
 TEST_F(NetfilterTest, StrictReversePathFiltersAreFoundWithTheVersionThatTheyLookAt) {

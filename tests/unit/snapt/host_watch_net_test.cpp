@@ -1,6 +1,7 @@
 #include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/tun_device.hpp"
+#include "snapt/doctor_context.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat_guard.hpp"
 #include "tests/support/net_namespace.hpp"
@@ -64,6 +65,17 @@ class HostWatchTest : public test::NetNamespaceTest {
     std::string no_way_out() const {
         const ForwardingTroubles found = network_->watch(true);
         return "IPv4: " + found.no_way_out4 + "; IPv6: " + found.no_way_out6;
+    }
+    // What `snapt doctor` finds about it.
+    std::string doctor() const {
+        SnaptDoctor doctor({}, {}, "", "");
+        doctor.config = config_;
+        check_ways_out(doctor);
+        std::string text;
+        for (const report::Finding& finding : doctor.findings.all()) {
+            text += std::string(to_string(finding.verdict)) + " " + finding.found + "\n";
+        }
+        return text;
     }
     // Others' rules are looked at again when the look before is paid for.
     bool becomes(std::string_view trouble) const {
@@ -227,6 +239,24 @@ TEST_F(HostWatchTest, TheWayOutIsByAnInterfaceOfEgress) {
     config_.relay.egress = {"wan1"};
     EXPECT_EQ(no_way_out(), "IPv4: the default route leads by wan0, which is not in relay.egress; "
                             "IPv6: ");
+}
+
+TEST_F(HostWatchTest, TheDoctorFindsTheSameWayOut) {
+    config_.inner.ipv6.reset();
+    start();
+    EXPECT_EQ(doctor(), "ok by wan0, MTU 1500\n");
+    config_.relay.egress = {"wan1"};
+    EXPECT_EQ(doctor(), "fail the default route leads by wan0, which is not in relay.egress\n");
+    config_.relay.egress.clear();
+    ASSERT_TRUE(shell("ip link set net0 down"));
+    EXPECT_EQ(doctor(), "fail wan0 has no carrier\n");
+    ASSERT_TRUE(shell("ip link set net0 up; ip route del default"));
+    EXPECT_EQ(doctor(), "fail this host has no default route\n");
+    ASSERT_TRUE(shell("ip route add 193.0.14.0/24 via 203.0.113.1"));
+    EXPECT_EQ(doctor(), "ok routes of this host lead there\n");
+    config_.relay.allow = {*IpPrefix::parse("10.0.0.0/8")};
+    ASSERT_TRUE(shell("ip route del 193.0.14.0/24"));
+    EXPECT_EQ(doctor(), "warn this host has no default route: nodes reach private places alone\n");
 }
 
 TEST_F(HostWatchTest, ForwardingThatIsOffIsNotToldAsALostRoute) {
