@@ -310,16 +310,15 @@ void CreditWatch::Watched::note_price() {
 // will do.
 uint64_t CreditWatch::granted_bytes(const Watched& watched) const {
     if (!watched.limit_ud || plans_.is_empty()) {
-        return CreditGrant::kNoEnd;
+        return CreditGrant::kNoEnd;  // nothing is charged
     }
     if (!watched.ud_of_byte) {
         return uint64_t{kFirstGrantBytes};
     }
     const auto left_ud = static_cast<double>(std::max<int64_t>(watched.left_ud(), 0));
     const double bytes = std::ceil(left_ud / *watched.ud_of_byte);
-    constexpr double kMost = 0x1p62;
-    return bytes < kMost ? static_cast<uint64_t>(bytes)
-                         : CreditGrant::kNoEnd;  // also if it is free
+    return bytes < double{kMostGrantBytes} ? static_cast<uint64_t>(bytes)
+                                           : kMostGrantBytes;  // also if it is free
 }
 
 CreditGrant CreditWatch::grant_from(const Watched& watched, uint64_t counted) const {

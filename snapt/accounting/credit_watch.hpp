@@ -26,6 +26,9 @@ inline constexpr std::chrono::milliseconds kCreditLook{500};
 inline constexpr std::chrono::milliseconds kLeastBetweenCreditLooks{50};
 // Granted while the price of a user's bytes is unknown. A choice: less than a second at 8 Mbit/s.
 inline constexpr int64_t kFirstGrantBytes = int64_t{1} << 20;
+// The most that is granted, since a price may rise from nothing. A choice: 8 s at 1 Gbit/s, which
+// is 16 looks.
+inline constexpr uint64_t kMostGrantBytes = uint64_t{1} << 30;
 
 class CreditWatch {
   public:

@@ -166,6 +166,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     if (is_boundary) {
         boundary_us_ = boundary;
         records_of_.clear();
+        has_unsealed_step_ = false;
     }
     CTN_TRY(checkpoint(now_us));
     if (is_unsynchronised_ && is_boundary) {
@@ -219,14 +220,6 @@ Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
     return records + CTN_TRY(seal(pass));
 }
 
-LedgerStatus Ledger::status() const {
-    LedgerStatus status = status_;
-    status.live_slots = live_->slots();
-    status.live_slots_in_use = live_->in_use();
-    status.shared_flows = live_->shared_flows();
-    return status;
-}
-
 // --- sealing ---
 
 Result<size_t> Ledger::seal(const Pass& pass) {
@@ -245,7 +238,8 @@ Result<size_t> Ledger::seal(const Pass& pass) {
 Result<size_t> Ledger::try_seal(const Pass& pass) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     Pass late = pass;
-    late.flags |= is_unsynchronised_ ? record_flag::kClockUnsynced : 0U;
+    late.flags |= (is_unsynchronised_ ? record_flag::kClockUnsynced : 0U) |
+                  (has_unsealed_step_ ? record_flag::kClockStepped : 0U);
     if (must_reload_) {
         sealed_ = CTN_TRY(load_sealed());
         status_.next_seq = CTN_TRY(statements_->state("next_seq"));
@@ -376,7 +370,9 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
         pass.is_final;
     UsageRecord record = make_record(image, delta);
     record.seq = sealing.next_seq++;
-    record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
+    // Times by a clock that was set back since are in the future.
+    const int64_t since_us = std::max(image.opened_at_us, base.until_us);
+    record.t_start = image.last_at_us < since_us ? boundary_us_ : std::max(since_us, boundary_us_);
     record.t_end = is_closed ? image.last_at_us : pass.end_us;
     if (is_closed && pass.open_too && record.t_start < pass.end_us) {
         record.t_end = std::min(record.t_end, pass.end_us);  // no record crosses a boundary

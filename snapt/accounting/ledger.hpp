@@ -16,7 +16,8 @@
 // All flows are merged so while the disk is nearly full.
 //
 // When the wall clock is set, all that was counted before is sealed at the time that it would have
-// shown. No record crosses a quarter of an hour.
+// shown; of a clock that is set again and again, only at the first steps of an interval. No record
+// crosses a quarter of an hour.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
@@ -101,6 +102,9 @@ struct SessionOverhead {
     uint64_t tun_down = 0;
 };
 
+// Steps of the wall clock in an interval at each of which all is sealed. A choice: more than
+// anybody sets by hand, fewer than of a clock that jumps each second.
+inline constexpr int64_t kMostSealedSteps = 10;
 // Each open flow that has counted anything gets its own record.
 inline constexpr int64_t kUserSealIntervalUs = 100'000;
 
@@ -254,6 +258,7 @@ class Ledger {
     flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
     int64_t boundary_before(int64_t now_us) const;
     base::Result<size_t> follow_clock(int64_t& now_us);
+    base::Result<size_t> seal_step(const Pass& pass, std::optional<int64_t> boot_us);
     base::Result<void> write_event(int64_t at_us, std::string_view kind, const std::string& detail);
     void look_at_clock() {
         is_unsynchronised_ = options_.is_clock_synchronised && !options_.is_clock_synchronised();
@@ -279,7 +284,10 @@ class Ledger {
     std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
-    std::optional<int64_t> clock_offset_us_{};  // of the wall clock to that since boot
+    std::optional<int64_t> clock_offset_us_{};     // of the wall clock to that since boot
+    std::optional<int64_t> first_step_boot_us_{};  // since when steps are counted
+    int64_t sealed_steps_ = 0;
+    bool has_unsealed_step_ = false;  // in this interval
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start
     ClassCounts ended_{};             // of slots that were freed

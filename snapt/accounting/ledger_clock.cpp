@@ -26,6 +26,32 @@ Result<void> Ledger::write_event(int64_t at_us, std::string_view kind, const std
         .run();
 }
 
+// What was counted before a step; nothing where there are too many steps. After an error nothing
+// has changed.
+Result<size_t> Ledger::seal_step(const Pass& pass, std::optional<int64_t> boot_us) {
+    const bool is_first =
+        !boot_us || !first_step_boot_us_ ||
+        *boot_us - *first_step_boot_us_ >= int64_t{options_.interval_s} * 1'000'000;
+    if (!is_first && sealed_steps_ >= kMostSealedSteps) {
+        has_unsealed_step_ = true;
+        return size_t{0};
+    }
+    const size_t records = CTN_TRY(seal(pass));
+    const int64_t step_us = pass.clock_step_us;
+    base::log(base::LogLevel::Warning,
+              "accounting: the wall clock was set %s by %.3f s; usage before that is recorded with "
+              "the time that it would have shown",
+              step_us > 0 ? "forward" : "back", static_cast<double>(std::abs(step_us)) / kUsInS);
+    if (is_first) {
+        first_step_boot_us_ = boot_us;
+        sealed_steps_ = 0;
+        records_of_.clear();
+    }
+    ++sealed_steps_;
+    has_unsealed_step_ = false;
+    return records;
+}
+
 // Seals at the old time what was counted before the wall clock was set. `now_us` is what the clock
 // shows afterwards. After an error the next call does it.
 Result<size_t> Ledger::follow_clock(int64_t& now_us) {
@@ -48,18 +74,14 @@ Result<size_t> Ledger::follow_clock(int64_t& now_us) {
     Pass pass{now_us, std::min(old_us, interval_end_us), true};
     pass.flags = record_flag::kClockStepped;
     pass.clock_step_us = step_us;
-    const size_t records = CTN_TRY(seal(pass));
-    base::log(base::LogLevel::Warning,
-              "accounting: the wall clock was set %s by %.3f s; usage before that is recorded with "
-              "the time that it would have shown",
-              step_us > 0 ? "forward" : "back", static_cast<double>(std::abs(step_us)) / kUsInS);
+    const size_t records =
+        CTN_TRY(seal_step(pass, clocks ? std::optional(clocks->boot_us) : std::nullopt));
     ++status_.clock_steps;
     clock_offset_us_ = offset_us;
     for (auto& [flow_id, sealed] : sealed_) {
         sealed.until_us = now_us;
     }
     boundary_us_ = boundary_before(now_us);
-    records_of_.clear();
     return records;
 }
 

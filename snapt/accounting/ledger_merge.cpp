@@ -110,13 +110,17 @@ bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
 
 void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& sealing) {
     const MergeKey key{image.session_number, image.traffic_class};
+    // By a clock that was set back since, a flow was opened in the future.
+    const int64_t opened_at_us = image.opened_at_us > image.last_at_us
+                                     ? boundary_us_
+                                     : std::max(image.opened_at_us, boundary_us_);
     auto at = sealing.merged.find(key);
     if (at == sealing.merged.end()) {
         SlotImage fresh;
         fresh.state = static_cast<uint32_t>(flow::SlotState::Open);
         fresh.session_number = image.session_number;
         fresh.traffic_class = image.traffic_class;
-        fresh.opened_at_us = std::max(image.opened_at_us, boundary_us_);
+        fresh.opened_at_us = opened_at_us;
         const auto before = merged_.find(key);
         if (before == merged_.end()) {
             fresh.flow_id = next_merged_id_++;
@@ -124,7 +128,7 @@ void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& 
         at = sealing.merged.emplace(key, before == merged_.end() ? fresh : before->second).first;
     }
     SlotImage& sum = at->second;
-    sum.opened_at_us = std::min(sum.opened_at_us, std::max(image.opened_at_us, boundary_us_));
+    sum.opened_at_us = std::min(sum.opened_at_us, opened_at_us);
     sum.last_at_us = std::max(sum.last_at_us, image.last_at_us);
     add_counters(sum.counters, delta);
     ++sealing.merged_flows;
@@ -182,7 +186,10 @@ void Ledger::end_merged(UsageRecord& record, const SlotImage& image, int64_t end
     record.t_end = end_us;
     record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
     // Flows that were active at the same time: the priced rate is that of all together.
-    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
+    // After a step that sealed nothing the wall clock does not tell how long that was.
+    const int64_t most_us = has_unsealed_step_ ? int64_t{options_.interval_s} * 1'000'000
+                                               : record.t_end - record.t_start;
+    record.active_us = std::min(record.active_us, most_us);
     record.t_start = within_quarter(record.t_start, record.t_end);
 }
 

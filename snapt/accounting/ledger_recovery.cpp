@@ -147,6 +147,11 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         record.seq = next_seq++;
         record.t_start = std::max(image.opened_at_us, base.until_us);
         record.t_end = std::max(image.last_at_us, record.t_start + 1);
+        if (image.last_at_us != 0 && image.last_at_us <= record.t_start) {
+            // By a clock that was set back since, the start is in the future.
+            record.t_end = image.last_at_us;
+            record.t_start = record.t_end - 1;
+        }
         record.t_start = within_quarter(record.t_start, record.t_end);
         record.cause = Cause::Recovered;
         record.flags |= record_flag::kRecovered | record_flag::kLast |

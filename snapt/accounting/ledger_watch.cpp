@@ -66,6 +66,14 @@ Result<void> Ledger::commit(Transaction& transaction) {
     return {};
 }
 
+LedgerStatus Ledger::status() const {
+    LedgerStatus status = status_;
+    status.live_slots = live_->slots();
+    status.live_slots_in_use = live_->in_use();
+    status.shared_flows = live_->shared_flows();
+    return status;
+}
+
 // After the commit.
 void Ledger::take_counted(const Sealing& sealing) {
     for (size_t i = 0; i < ended_.size(); ++i) {

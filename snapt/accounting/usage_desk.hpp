@@ -80,7 +80,7 @@ class UsageDesk {
     void on_sealed(std::vector<SealedMeter> sealed);
 
     uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
-    // Of all charges so far, before discounts.
+    // Sum of all charges so far, before discounts.
     int64_t charged_ud() const { return charged_ud_.load(std::memory_order_relaxed); }
     // Why usage is not booked, or some is not charged; empty: no fault.
     std::string booking_trouble() const;

@@ -31,7 +31,7 @@ claim "the disk is full" eval '! head -c 100k /dev/zero >"$disk/more"'
 rm -f "$disk/more"
 fill  # what that was
 claim "a session that is there goes on" download
-# Longer than a checkpoint (5 s) and half a minute of intervals of the ledger's thread, in which nothing can be written.
+# Longer than a checkpoint (5 s), in which nothing can be written.
 for round in 1 2 3 4; do
     claim "and goes on ($round)" download
     sleep 2

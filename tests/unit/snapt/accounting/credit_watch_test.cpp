@@ -289,6 +289,30 @@ TEST_F(CreditWatchTest, UntilAPriceIsKnownAFirstPartIsGranted) {
     EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
 }
 
+// A price may come at any time, as with a plan that begins later: no grant is without end.
+TEST_F(CreditWatchTest, WhatIsFreeOrCheapHasAnEndToo) {
+    use(add_flat("flat", "0").plan_id);
+    set_credit("alice", 1000 * kDenarius);
+    const auto meter = login(kAlice, "alice");
+    const auto goes_to_its_end = [&meter] {
+        flow::add(meter->counter(), kMostGrantBytes - 1);
+        const bool passes = meter->throttled_bits_per_s() == 0;
+        flow::add(meter->counter(), 1);
+        return passes && meter->throttled_bits_per_s() == kHeldBitsPerS;
+    };
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, kFirstGrantBytes, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    EXPECT_TRUE(goes_to_its_end()) << "that cost nothing";
+    EXPECT_TRUE(look(kNoon + 2 * kSecond)) << "goes on";
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    use_plan_of_bytes();
+    set_credit("alice", kMaxBalanceUd);
+    count(*slot, kFirstGrantBytes, kNoon + 2 * kSecond + 1);
+    EXPECT_FALSE(look(kNoon + 3 * kSecond));
+    EXPECT_TRUE(goes_to_its_end()) << "however much is left";
+}
+
 TEST_F(CreditWatchTest, WithNotifyNothingWaits) {
     use_plan_of_bytes();
     set_credit("alice", 1000 * kUdOfByte, "notify");
