@@ -1,10 +1,13 @@
 #include "cnapt/estimate_command.hpp"
 
+#include "cnapt/capture_clock.hpp"
 #include "cnapt/capture_input.hpp"
 #include "cnapt/cli.hpp"
 #include "cnapt/estimate_svg.hpp"
 #include "cnapt/estimate_tunnel.hpp"
 #include "cnapt/node_config.hpp"
+#include "common/base/secret.hpp"
+#include "common/config/diagnostic.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
@@ -28,7 +31,6 @@ using report::Table;
 namespace {
 
 constexpr int kPercentDigits = 2;
-constexpr uint64_t kNanosPerS = 1'000'000'000;
 constexpr base::Duration kLongestRtt = base::seconds(10);
 constexpr uint64_t kSlowestLink = 1000;  // bit/s
 
@@ -37,18 +39,25 @@ struct LeftOut {
     uint64_t refused = 0;  // or beside the tunnel, by the policy
     uint64_t no_room = 0;  // above `flows`, or of a form that no node takes
     uint64_t of_no_flow = 0;
+    uint64_t cut_off = 0;  // shorter in the capture than they say
+
+    uint64_t total() const { return refused + no_room + of_no_flow + cut_off; }
+};
+
+// What the tunnel sends without packets of their own.
+struct Overhead {
+    uint64_t datagrams = 0;
+    uint64_t bytes = 0;
 };
 
 struct Outcome {
     std::array<DirectionSums, base::kTrafficClasses> up;
     std::array<DirectionSums, base::kTrafficClasses> down;
-    uint64_t overhead_up = 0;
-    uint64_t overhead_down = 0;
+    Overhead overhead_up;
+    Overhead overhead_down;
     uint64_t link_drops = 0;
     LeftOut left_out;
-    uint64_t cut_packets = 0;
-    uint64_t first_ns = 0;
-    uint64_t last_ns = 0;
+    base::Duration span{};
 
     DirectionSums of(size_t index) const { return up[index] + down[index]; }
     DirectionSums total() const {
@@ -56,7 +65,8 @@ struct Outcome {
         for (size_t i = 0; i < base::kTrafficClasses; ++i) {
             sum = sum + of(i);
         }
-        sum.wire_bytes += overhead_up + overhead_down;
+        sum.datagrams += overhead_up.datagrams + overhead_down.datagrams;
+        sum.wire_bytes += overhead_up.bytes + overhead_down.bytes;
         return sum;
     }
 };
@@ -89,12 +99,36 @@ LinkChoice chosen_link(const ParsedCommand& command) {
     return choice;
 }
 
-// Class knobs and limits of the configuration that is there, otherwise the usual ones.
-NodeConfig chosen_config(const ParsedCommand& command) {
+// Class knobs and limits of the configuration that is named, or is in the usual place and good;
+// otherwise the usual ones.
+struct ConfigChoice {
+    NodeConfig config;
+    CommandOutput failure;  // exit code 0: none
+};
+ConfigChoice chosen_config(const ParsedCommand& command) {
     const std::string path = command.value_or("--config", kDefaultConfig);
-    const auto text = io::read_file(path, daemon::kMaxFileBytes);
-    auto parsed = text ? parse_node_config(*text, path) : ParsedNodeConfig{};
-    return parsed.config ? std::move(*parsed.config) : NodeConfig();
+    ConfigChoice choice;
+    auto text = io::read_file(path, daemon::kMaxFileBytes);
+    if (!text) {
+        choice.failure = {
+            "", "cnapt: cannot read " + path + ": " + daemon::describe(text.error()) + "\n",
+            report::kExitError};
+    } else {
+        const base::WipedAtEnd wiped(*text);  // it holds keys
+        auto parsed = parse_node_config(*text, path);
+        if (parsed.config) {
+            choice.config = std::move(*parsed.config);
+        } else {
+            for (const config::Diagnostic& diagnostic : parsed.diagnostics) {
+                choice.failure.err += config::to_text(diagnostic) + "\n";
+            }
+            choice.failure.exit_code = report::kExitConfig;
+        }
+    }
+    if (!command.has("--config")) {
+        choice.failure = {};
+    }
+    return choice;
 }
 
 class Estimate {
@@ -114,23 +148,16 @@ class Estimate {
             return;
         }
         if (packet.bytes.size() < packet.length) {
-            ++outcome_.cut_packets;
+            ++outcome_.left_out.cut_off;
             return;
         }
         if (flow->classification.action != classifier::Action::Serve) {
             ++outcome_.left_out.refused;
             return;
         }
-        if (outcome_.first_ns == 0) {
-            outcome_.first_ns = packet.at_ns;
-        }
-        outcome_.last_ns = std::max({outcome_.last_ns, outcome_.first_ns, packet.at_ns});
-        const uint64_t since_ns = outcome_.last_ns - outcome_.first_ns;
         const EstimateTunnel::Sender sender{flow->tuple, flow->traffic_class(),
                                             flow->classification.may_compress, flows_.is_up()};
-        const auto at =
-            base::Duration(static_cast<int64_t>(std::min<uint64_t>(since_ns, INT64_MAX)));
-        if (!tunnel_.send(sender, packet.bytes, at)) {
+        if (!tunnel_.send(sender, packet.bytes, clock_.at(packet.at_ns))) {
             ++outcome_.left_out.no_room;
         }
     }
@@ -141,8 +168,9 @@ class Estimate {
             outcome_.up[index] = sums_of(tunnel_.counters(true, traffic_class));
             outcome_.down[index] = sums_of(tunnel_.counters(false, traffic_class));
         }
-        outcome_.overhead_up = tunnel_.overhead_bytes(true);
-        outcome_.overhead_down = tunnel_.overhead_bytes(false);
+        outcome_.overhead_up = {tunnel_.overhead_datagrams(true), tunnel_.overhead_bytes(true)};
+        outcome_.overhead_down = {tunnel_.overhead_datagrams(false), tunnel_.overhead_bytes(false)};
+        outcome_.span = clock_.span();
         outcome_.link_drops = tunnel_.link_drops();
         return outcome_;
     }
@@ -152,6 +180,7 @@ class Estimate {
     io::SystemRandom random_;
     CaptureFlows flows_;
     EstimateTunnel tunnel_;
+    CaptureClock clock_;
     Outcome outcome_;
 };
 
@@ -176,7 +205,7 @@ std::string json_text(const Outcome& outcome,
     json.key("link").begin_object();
     json.field("bits_per_s", link.bits_per_s == 0 ? std::nullopt : std::optional(link.bits_per_s));
     json.field("rtt_ms", base::to_ms(link.rtt)).end_object();
-    json.field("span_s", (outcome.last_ns - outcome.first_ns) / kNanosPerS);
+    json.field("span_s", static_cast<uint64_t>(outcome.span / base::seconds(1)));
     json.field("flows", flows.flows().size());
     json.key("classes").begin_object();
     for (size_t i = 0; i < base::kTrafficClasses; ++i) {
@@ -189,20 +218,51 @@ std::string json_text(const Outcome& outcome,
     }
     json.end_object();
     json.key("overhead_bytes").begin_object();
-    json.field("up", outcome.overhead_up).field("down", outcome.overhead_down).end_object();
+    json.field("up", outcome.overhead_up.bytes).field("down", outcome.overhead_down.bytes);
+    json.end_object();
+    json.key("overhead_datagrams").begin_object();
+    json.field("up", outcome.overhead_up.datagrams).field("down", outcome.overhead_down.datagrams);
+    json.end_object();
     json.key("total");
     write_figures_of(json, outcome.total());
     json.key("left_out").begin_object();
     json.field("of_no_flow", outcome.left_out.of_no_flow);
     json.field("refused_by_policy", outcome.left_out.refused);
-    json.field("no_room", outcome.left_out.no_room).end_object();
+    json.field("no_room", outcome.left_out.no_room);
+    json.field("cut_off", outcome.left_out.cut_off).end_object();
     json.field("link_drops", outcome.link_drops);
     json.field("whole", reading.is_whole).end_object();
     return json.take() + "\n";
 }
 
+// What the table does not tell: what found no room, and what is not in it.
+std::string missing_text(const Outcome& outcome) {
+    std::string text;
+    uint64_t dropped = outcome.link_drops;
+    for (size_t i = 0; i < base::kTrafficClasses; ++i) {
+        dropped += outcome.of(i).queue_drops;
+    }
+    if (dropped > 0) {
+        text += "the capture is faster than the link: " + report::format_count(dropped) +
+                " packets and datagrams found no room, which TCP would have avoided\n";
+    }
+    const LeftOut& left_out = outcome.left_out;
+    if (left_out.total() > 0) {
+        text += "left out: " + report::format_count(left_out.total()) + " packets (" +
+                report::format_count(left_out.of_no_flow) + " of no flow, " +
+                report::format_count(left_out.refused) + " by the policy, " +
+                report::format_count(left_out.no_room) + " without room, " +
+                report::format_count(left_out.cut_off) + " cut off)\n";
+    }
+    return text;
+}
+
 std::string
 text_of(const Outcome& outcome, const EstimateLink& link, bool is_terminal, size_t columns) {
+    const DirectionSums total = outcome.total();
+    if (total.packets == 0) {
+        return "no packet in the estimate\n" + missing_text(outcome);
+    }
     Table table({{"CLASS"},
                  {"PACKETS", Align::Right, 2},
                  {"FRAMES", Align::Right, 2},
@@ -222,37 +282,23 @@ text_of(const Outcome& outcome, const EstimateLink& link, bool is_terminal, size
             add(std::string(base::kTrafficClassTokens[i]), outcome.of(i));
         }
     }
-    add("all", outcome.total());
+    add("all", total);
     std::string text = table.render(is_terminal, columns);
-    text += "of these " + report::format_bytes(outcome.overhead_up + outcome.overhead_down) +
+    const Overhead& up = outcome.overhead_up;
+    const Overhead& down = outcome.overhead_down;
+    text += "of these " + report::format_count(up.datagrams + down.datagrams) + " frames with " +
+            report::format_bytes(up.bytes + down.bytes) +
             " are acknowledgements, keepalives and probes\n";
-    const double seconds =
-        static_cast<double>(outcome.last_ns - outcome.first_ns) / static_cast<double>(kNanosPerS);
+    const double seconds = std::chrono::duration<double>(outcome.span).count();
     if (link.bits_per_s != 0 && seconds > 0) {
         const auto share = [&](uint64_t bytes) {
             const double most = 2.0 * static_cast<double>(link.bits_per_s) * seconds;
             return report::format_percent(100.0 * 8.0 * static_cast<double>(bytes) / most);
         };
-        text += "the link is used to " + share(outcome.total().inner_bytes) + " without, to " +
-                share(outcome.total().wire_bytes) + " with the tunnel\n";
+        text += "the link is used to " + share(total.inner_bytes) + " without, to " +
+                share(total.wire_bytes) + " with the tunnel\n";
     }
-    uint64_t dropped = outcome.link_drops;
-    for (size_t i = 0; i < base::kTrafficClasses; ++i) {
-        dropped += outcome.of(i).queue_drops;
-    }
-    if (dropped > 0) {
-        text += "the capture is faster than the link: " + report::format_count(dropped) +
-                " packets and datagrams found no room, which TCP would have avoided\n";
-    }
-    const LeftOut& left_out = outcome.left_out;
-    if (const uint64_t count = left_out.refused + left_out.no_room + left_out.of_no_flow;
-        count > 0) {
-        text += "left out: " + report::format_count(count) + " packets (" +
-                report::format_count(left_out.of_no_flow) + " of no flow, " +
-                report::format_count(left_out.refused) + " by the policy, " +
-                report::format_count(left_out.no_room) + " without room)\n";
-    }
-    return text;
+    return text + missing_text(outcome);
 }
 
 std::vector<EstimateBar> bars_of(const Outcome& outcome) {
@@ -296,27 +342,30 @@ CommandOutput estimate_command(const ParsedCommand& command, bool is_terminal, s
     if (!choice.failure.empty()) {
         return failed(choice.failure, report::kExitUsage);
     }
+    const ConfigChoice config = chosen_config(command);
+    if (config.failure.exit_code != report::kExitGood) {
+        return config.failure;
+    }
     const PolicyChoice policy = chosen_policy(command);
     if (policy.ruleset == nullptr) {
         return policy.failure;
     }
-    Estimate estimate(policy.ruleset, choice.link, chosen_config(command));
+    Estimate estimate(policy.ruleset, choice.link, config.config);
     const CaptureReading reading =
         read_capture(command, [&](const packet::CapturedPacket& packet) { estimate.add(packet); });
     const Outcome& outcome = estimate.finish();
-    if (outcome.cut_packets > 0) {
-        return failed(command.value_or("--pcap", "") + " has only the beginnings of " +
-                          report::format_count(outcome.cut_packets) +
-                          " packets: capture whole ones (tcpdump -s 0)",
-                      report::kExitError);
-    }
     CommandOutput output;
     output.err = policy.failure.err;  // warnings
     if (!reading.failure.empty()) {
         output.err += "cnapt: " + reading.failure + "\n";
         output.exit_code = reading.exit_code;
     }
-    if (outcome.total().packets == 0) {
+    if (outcome.left_out.cut_off > 0) {
+        output.err += "cnapt: " + command.value_or("--pcap", "") + " has only the beginnings of " +
+                      report::format_count(outcome.left_out.cut_off) +
+                      " packets, which are left out: capture whole ones (tcpdump -s 0)\n";
+    }
+    if (outcome.total().packets == 0 && !reading.failure.empty()) {
         return output;
     }
     if (const auto path = command.value("--svg")) {

@@ -76,7 +76,9 @@ class EstimateTunnel::Link {
                 std::chrono::duration<double>(bits / static_cast<double>(link_.bits_per_s)));
         }
         flying_.push_back({free_at_ + link_.rtt / 2, {datagram.begin(), datagram.end()}});
+        under_way_ += sizeof(Flying) + datagram.size();
     }
+    bool is_full() const { return under_way_ > link_.most_under_way; }
     TimePoint next_due() const { return flying_.empty() ? base::kNever : flying_.front().first; }
     std::optional<std::vector<uint8_t>> receive(TimePoint now) {
         if (next_due() > now) {
@@ -84,14 +86,17 @@ class EstimateTunnel::Link {
         }
         std::vector<uint8_t> datagram = std::move(flying_.front().second);
         flying_.pop_front();
+        under_way_ -= sizeof(Flying) + datagram.size();
         return datagram;
     }
     uint64_t drops() const { return drops_; }
 
   private:
+    using Flying = std::pair<TimePoint, std::vector<uint8_t>>;
     EstimateLink link_;
     TimePoint free_at_{};
-    std::deque<std::pair<TimePoint, std::vector<uint8_t>>> flying_;
+    std::deque<Flying> flying_;
+    size_t under_way_ = 0;  // bytes of flying_
     uint64_t drops_ = 0;
 };
 
@@ -110,6 +115,7 @@ class EstimateTunnel::End final : public session::SessionHost {
     Link* link = nullptr;  // to the other end
     uint64_t delivered_bytes = 0;
     uint64_t overhead_before = 0;
+    uint64_t overhead_datagrams = 0;
 
     // The flow as this end has it; null: there is no room. The SNAPT knows it by the node's index.
     Flow* flow_of(packet::FiveTuple tuple,
@@ -290,6 +296,7 @@ class EstimateTunnel::End final : public session::SessionHost {
 
 EstimateTunnel::EstimateTunnel(const EstimateLink& link, const EstimateEnds& ends)
     : rtt_(link.rtt)
+    , began_at_(now_ + kLogin)
     , up_link_(std::make_unique<Link>(link))
     , down_link_(std::make_unique<Link>(link))
     , node_(std::make_unique<End>(Role::Node, ends, random_))
@@ -302,21 +309,26 @@ EstimateTunnel::EstimateTunnel(const EstimateLink& link, const EstimateEnds& end
     session::PathSet& paths = node_->session().paths();
     paths.add(0, endpoint(Role::Snapt), kLinkMtu, now_);
     paths.activate(0, now_);
-    run_until(now_ + kLogin);
+    run_until(began_at_);
     for (End* end : {snapt_.get(), node_.get()}) {
         end->overhead_before = end->session().counters().overhead_sent();
+        end->overhead_datagrams = 0;
     }
 }
 
 EstimateTunnel::~EstimateTunnel() = default;
 
 bool EstimateTunnel::send(const Sender& sender, base::ByteView packet, base::Duration at) {
-    const base::Duration gap = std::clamp(at - last_at_, base::Duration{}, kLongestGap);
-    last_at_ = std::max(last_at_, at);
-    if (gap > rtt_) {
+    if (at - last_at_ > rtt_) {
         flush();  // flights of a sender are a round trip apart: it has no more to say
     }
-    run_until(now_ + gap);
+    last_at_ = at;
+    run_until(began_at_ + at);
+    for (const Link* link : {up_link_.get(), down_link_.get()}) {
+        while (link->is_full()) {
+            run_until(link->next_due());
+        }
+    }
     End& end = sender.is_up ? *node_ : *snapt_;
     // The node knows of a flow that began before the capture.
     Flow* const at_node = node_->flow_of(sender.tuple, sender.traffic_class, now_);
@@ -353,6 +365,9 @@ void EstimateTunnel::pump(End& end) {
         has_more = end.session().poll_transmit(batch_, now_);
         for (const session::TransmitItem& item : batch_.items()) {
             const base::ByteView bytes = batch_.bytes(item);
+            if (batch_.attributions(item).empty()) {
+                end.overhead_datagrams += item.datagrams;
+            }
             const size_t step = item.segment_bytes == 0 ? bytes.size() : item.segment_bytes;
             for (size_t at = 0; at < bytes.size(); at += step) {
                 end.link->send(bytes.subspan(at, std::min(step, bytes.size() - at)), now_);
@@ -404,6 +419,10 @@ const session::ClassCounters& EstimateTunnel::counters(bool is_up,
 uint64_t EstimateTunnel::overhead_bytes(bool is_up) const {
     const End& end = is_up ? *node_ : *snapt_;
     return end.session().counters().overhead_sent() - end.overhead_before;
+}
+
+uint64_t EstimateTunnel::overhead_datagrams(bool is_up) const {
+    return (is_up ? *node_ : *snapt_).overhead_datagrams;
 }
 
 uint64_t EstimateTunnel::link_drops() const {

@@ -12,13 +12,16 @@
 
 namespace continuo::cnapt {
 
+// What is under way each way, with its place in memory. Above it time goes on, to the arrival of
+// the first, before the next packet of the capture. A choice: of the memory of any host.
+inline constexpr size_t kMostUnderWay = size_t{64} * 1024 * 1024;
+
 struct EstimateLink {
     uint64_t bits_per_s = 0;  // each way; 0: no limit
     base::Duration rtt = base::milliseconds(50);
+    size_t most_under_way = kMostUnderWay;
 };
 
-// Longest time between two packets of a capture that is run through; a longer one counts as this.
-inline constexpr base::Duration kLongestGap = base::seconds(3600);
 // What waits in front of the link, at its rate, before datagrams are dropped. A choice: a router's.
 inline constexpr base::Duration kLinkQueue = base::milliseconds(250);
 
@@ -36,8 +39,9 @@ class EstimateTunnel {
     EstimateTunnel& operator=(const EstimateTunnel&) = delete;
     ~EstimateTunnel();
 
-    // A packet of the flow, at the end that sends it. `at` is the time since the first one. False:
-    // it is none that a node would take, or there is no room for its flow.
+    // A packet of the flow, at the end that sends it. `at` is the time since the first one, which
+    // does not go back (CaptureClock). False: it is none that a node would take, or there is no
+    // room for its flow.
     struct Sender {
         const packet::FiveTuple& tuple;  // as captured
         base::TrafficClass traffic_class = base::TrafficClass::LtLd;
@@ -49,8 +53,10 @@ class EstimateTunnel {
     void finish();
 
     const session::ClassCounters& counters(bool is_up, base::TrafficClass traffic_class) const;
-    // Outer bytes of what the end sent without packets of their own, from the first packet on.
+    // What the end sent without packets of their own, from the first packet on: outer bytes, and
+    // datagrams.
     uint64_t overhead_bytes(bool is_up) const;
+    uint64_t overhead_datagrams(bool is_up) const;
     uint64_t link_drops() const;
     uint64_t delivered_bytes() const;  // of inner packets, at the other end
 
@@ -64,6 +70,7 @@ class EstimateTunnel {
     base::Duration rtt_;
     base::SeededRandom random_{1};
     base::TimePoint now_{base::seconds(1000)};
+    base::TimePoint began_at_;  // of the first packet
     base::Duration last_at_{};  // of the captured packet before
     std::unique_ptr<Link> up_link_;
     std::unique_ptr<Link> down_link_;

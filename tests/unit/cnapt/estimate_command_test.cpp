@@ -1,6 +1,8 @@
+#include "cnapt/capture_clock.hpp"
 #include "cnapt/cli.hpp"
 #include "cnapt/estimate_command.hpp"
 #include "cnapt/estimate_tunnel.hpp"
+#include "cnapt/node_config.hpp"
 #include "common/io/file.hpp"
 #include "common/report/json_value.hpp"
 #include "tests/unit/cnapt/capture_file.hpp"
@@ -26,13 +28,21 @@ class EstimateCommand : public testing::Test {
         std::string pattern = testing::TempDir() + "/continuo-estimate-XXXXXX";
         ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
         root_ = pattern;
+        config_ = root_ + "/cnapt.toml";
+        NodeConfig config;
+        config.realm = "example.net";
+        config.identity.user = "alice";
+        config.identity.key_id = "k1";
+        config.identity.key = config::Key{1, 2};
+        config.snapts = {{"zrh-1", {{"203.0.113.9", 9347}}, config::Key{3, 4}}};
+        ASSERT_TRUE(io::write_file_atomically(config_, render_node_config(config)));
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
 
     CommandOutput run(const std::vector<std::string>& more = {}) {
         EXPECT_TRUE(io::write_file_atomically(root_ + "/capture", file_.text()));
         std::vector<std::string> words = {"estimate", "--pcap", root_ + "/capture", "--config",
-                                          root_ + "/nothing.toml"};
+                                          config_};
         words.insert(words.end(), more.begin(), more.end());
         std::vector<const char*> arguments;
         arguments.reserve(words.size());
@@ -82,7 +92,17 @@ class EstimateCommand : public testing::Test {
         }
     }
 
+    // A packet that says that it is longer than what the file has of it.
+    void add_cut_packet() {
+        const auto fields = CaptureFile::fields_of(Protocol::Udp, kLaptop, 40000, kPage, 53);
+        std::vector<uint8_t> cut(768);
+        packet::write_headers(fields, base::ByteView(cut).subspan(28), false, cut);
+        cut.resize(100);
+        file_.add(cut, now_ns_);
+    }
+
     std::string root_;
+    std::string config_;
     CaptureFile file_;
     uint64_t now_ns_ = 1'700'000'000ULL * 1'000'000'000;
 };
@@ -104,6 +124,10 @@ TEST_F(EstimateCommand, ManySmallPacketsShareFrames) {
     EXPECT_TRUE(told["classes"]["ht-hd"]["up"]["saved_percent"].is_null());
     EXPECT_EQ(told["flows"].unsigned_integer(), 1U);
     EXPECT_GT(figure_of(told["overhead_bytes"]["down"]), 0) << "what the SNAPT acknowledges";
+    const double frames = figure_of(up["datagrams"]) + figure_of(told["overhead_datagrams"]["up"]) +
+                          figure_of(told["overhead_datagrams"]["down"]);
+    EXPECT_GT(figure_of(told["overhead_datagrams"]["down"]), 0);
+    EXPECT_EQ(figure_of(told["total"]["datagrams"]), frames) << "acknowledgements are frames too";
     const double all = figure_of(up["wire_bytes"]) + figure_of(told["overhead_bytes"]["up"]) +
                        figure_of(told["overhead_bytes"]["down"]);
     EXPECT_EQ(figure_of(told["total"]["wire_bytes"]), all);
@@ -211,15 +235,52 @@ TEST_F(EstimateCommand, WhatIsWrongIsSaid) {
         EXPECT_EQ(run({option, value}).exit_code, report::kExitUsage) << option << value;
     }
     EXPECT_NE(run({"--svg", root_ + "/no/folder.svg"}).err.find("cannot write"), std::string::npos);
-    const auto fields = CaptureFile::fields_of(Protocol::Udp, kLaptop, 40000, kPage, 53);
-    std::vector<uint8_t> cut(768);
-    packet::write_headers(fields, base::ByteView(cut).subspan(28), false, cut);
-    cut.resize(100);
-    file_.add(cut, now_ns_);
+}
+
+TEST_F(EstimateCommand, AConfigurationThatIsNamedIsNotReplaced) {
+    add_questions(1);
+    ASSERT_TRUE(io::write_file_atomically(config_, "node = 7\n"));
+    const CommandOutput invalid = run();
+    EXPECT_EQ(invalid.exit_code, report::kExitConfig);
+    EXPECT_EQ(invalid.out, "");
+    EXPECT_NE(invalid.err.find("cnapt.toml:1:"), std::string::npos) << invalid.err;
+    config_ = root_ + "/nothing.toml";
+    const CommandOutput missing = run();
+    EXPECT_EQ(missing.exit_code, report::kExitError);
+    EXPECT_EQ(missing.out, "");
+    EXPECT_NE(missing.err.find("cannot read " + config_ + ": "), std::string::npos) << missing.err;
+}
+
+// One that is cut off, or says a wrong length, costs itself and nothing else.
+TEST_F(EstimateCommand, CutPacketsAreLeftOut) {
+    add_questions(100);
+    add_cut_packet();
+    add_questions(100);
+    const JsonValue told = json();
+    EXPECT_EQ(told["classes"]["lt-ld"]["up"]["packets"].unsigned_integer(), 200U);
+    EXPECT_EQ(told["left_out"]["cut_off"].unsigned_integer(), 1U);
     const CommandOutput output = run();
-    EXPECT_EQ(output.exit_code, report::kExitError);
-    EXPECT_NE(output.err.find("has only the beginnings of 1 packets"), std::string::npos)
+    EXPECT_NE(output.err.find("has only the beginnings of 1 packets, which are left out"),
+              std::string::npos)
         << output.err;
+    EXPECT_NE(output.out.find("1 cut off)"), std::string::npos) << output.out;
+}
+
+TEST_F(EstimateCommand, AnEstimateOfNothingSaysWhatWasLeftOut) {
+    add_cut_packet();
+    add_cut_packet();
+    const JsonValue told = json({"--svg", root_ + "/estimate.svg"});
+    EXPECT_EQ(told["total"]["packets"].unsigned_integer(), 0U);
+    EXPECT_TRUE(told["total"]["saved_percent"].is_null());
+    EXPECT_EQ(told["left_out"]["cut_off"].unsigned_integer(), 2U);
+    const CommandOutput output = run();
+    EXPECT_EQ(output.out,
+              "no packet in the estimate\nleft out: 2 packets (0 of no flow, 0 by the policy, 0 "
+              "without room, 2 cut off)\n");
+    file_ = CaptureFile();
+    const CommandOutput empty = run({"--json"});
+    EXPECT_NE(empty.exit_code, report::kExitGood);
+    EXPECT_EQ(empty.out, "");
 }
 
 TEST_F(EstimateCommand, APictureIsDrawn) {
@@ -234,14 +295,94 @@ TEST_F(EstimateCommand, APictureIsDrawn) {
     EXPECT_NE(svg->find("saved "), std::string::npos);
 }
 
-// Years of silence, clocks that go back, the last time that there is.
+// Years of silence, clocks that go back, the last time that there is: what follows is estimated as
+// if it were alone.
 TEST_F(EstimateCommand, TimesOfACaptureAreNotBelieved) {
+    constexpr int kCount = 2000;
+    const std::vector<std::string> link = {"--rate", "1mbit"};
+    add_questions(kCount);
+    const JsonValue alone = json(link);
     const auto question = CaptureFile::fields_of(Protocol::Udp, kLaptop, 40000, kPage, 53);
+    file_ = CaptureFile();
     for (const uint64_t at_ns :
          {now_ns_, uint64_t{1}, UINT64_MAX, uint64_t{0}, now_ns_ + kStep, UINT64_MAX}) {
         file_.add(question, 30, at_ns);
     }
-    EXPECT_EQ(json()["classes"]["lt-ld"]["up"]["packets"].unsigned_integer(), 6U);
+    add_questions(kCount);
+    const JsonValue told = json(link);
+    const JsonValue& up = told["classes"]["lt-ld"]["up"];
+    const JsonValue& up_alone = alone["classes"]["lt-ld"]["up"];
+    EXPECT_EQ(up["packets"].unsigned_integer(), 6U + kCount);
+    EXPECT_EQ(up["inner_bytes"].unsigned_integer(), (6U + kCount) * 58);
+    EXPECT_NEAR(figure_of(up["datagrams"]), figure_of(up_alone["datagrams"]), 6 + 1);
+    EXPECT_NEAR(figure_of(up["wire_bytes"]), figure_of(up_alone["wire_bytes"]), 6 * 150);
+    EXPECT_EQ(told["link_drops"].unsigned_integer(), 0U);
+    EXPECT_EQ(up["queue_drops"].unsigned_integer(), 0U);
+    EXPECT_EQ(told["span_s"].unsigned_integer(), 3U * 3600 + kCount / 1000 - 1);
+}
+
+TEST(CaptureClock, GoesOnWhateverTheTimesAre) {
+    CaptureClock clock;
+    EXPECT_EQ(clock.at(5000), base::Duration{}) << "the first packet is at the beginning";
+    EXPECT_EQ(clock.at(7000), base::Duration(2000));
+    EXPECT_EQ(clock.at(6000), base::Duration(2000));
+    EXPECT_EQ(clock.at(6500), base::Duration(2500));
+    EXPECT_EQ(clock.at(UINT64_MAX), base::Duration(2500) + kLongestGap);
+    EXPECT_EQ(clock.at(7000), base::Duration(2500) + kLongestGap);
+    EXPECT_EQ(clock.at(8000), base::Duration(3500) + kLongestGap);
+    for (int64_t i = 0; i < kLongestSpan / kLongestGap + 10; ++i) {
+        clock.at(0);
+        clock.at(UINT64_MAX);
+    }
+    EXPECT_EQ(clock.span(), kLongestSpan);
+}
+
+class Flood {
+  public:
+    explicit Flood(EstimateTunnel& tunnel) : tunnel_(tunnel) {
+        tuple_.local = *base::IpAddress::parse(kLaptop);
+        tuple_.remote = *base::IpAddress::parse(kPage);
+        tuple_.local_port = 40000;
+        tuple_.remote_port = 9;
+        tuple_.protocol = Protocol::Udp;
+    }
+    // All at the same time; how many bytes.
+    uint64_t send(int packets, size_t payload) {
+        const auto fields = CaptureFile::fields_of(Protocol::Udp, kLaptop, 40000, kPage, 9);
+        uint64_t bytes = 0;
+        for (int i = 0; i < packets; ++i) {
+            std::vector<uint8_t> packet(fields.header_bytes() + payload);
+            for (size_t at = fields.header_bytes(); at < packet.size(); ++at) {
+                packet[at] = static_cast<uint8_t>(random_.u64());
+            }
+            packet::write_headers(fields, base::ByteView(packet).subspan(fields.header_bytes()),
+                                  false, packet);
+            EXPECT_TRUE(tunnel_.send({tuple_, base::TrafficClass::HtLd, true, true}, packet, {}));
+            bytes += packet.size();
+        }
+        return bytes;
+    }
+
+  private:
+    EstimateTunnel& tunnel_;
+    packet::FiveTuple tuple_;
+    base::SeededRandom random_{7};
+};
+
+// However much a capture has in one moment: time goes on before all of it is in memory.
+TEST(EstimateTunnel, WhatIsUnderWayIsBounded) {
+    constexpr size_t kMost = 1 << 20;
+    const dataplane::ClassTable classes =
+        dataplane::class_table(config::default_class_knobs(), 1 << 20);
+    EstimateTunnel narrow({.most_under_way = kMost}, {classes});
+    const uint64_t bytes = Flood(narrow).send(4000, 1000);
+    EXPECT_GE(narrow.delivered_bytes(), bytes - 2 * kMost) << "the queue has at most as much";
+    narrow.finish();
+    EXPECT_EQ(narrow.delivered_bytes(), bytes);
+    EXPECT_EQ(narrow.link_drops(), 0U);
+    EstimateTunnel usual({}, {classes});
+    Flood(usual).send(4000, 1000);
+    EXPECT_EQ(usual.delivered_bytes(), 0U) << "which is far below the usual limit";
 }
 
 TEST(EstimateTunnel, DeliversWhatGoesIn) {
