@@ -6,6 +6,7 @@
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/doctor.hpp"
+#include "cnapt/estimate_command.hpp"
 #include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
@@ -264,7 +265,8 @@ std::vector<report::CommandSpec> commands() {
             {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
             daemon::check_spec({config_option(), policy_option()}),
-            classify_spec()};
+            classify_spec(),
+            estimate_spec()};
 }
 
 // For a service manager: standard input is the connection to the daemon.
@@ -344,9 +346,9 @@ int run_program(std::span<const char* const> arguments) {
         if (command.name == "check") {
             return check_command(command);
         }
-        if (command.name == "classify") {
-            return classify_command(command, daemon::is_stdout_terminal(),
-                                    daemon::table_columns(command));
+        if (command.name == "classify" || command.name == "estimate") {
+            const auto run = command.name == "classify" ? classify_command : estimate_command;
+            return run(command, daemon::is_stdout_terminal(), daemon::table_columns(command));
         }
         if (command.name == "resolver") {
             return resolver_command(command);
