@@ -25,8 +25,8 @@ constexpr uint16_t kNodeId = 0x1111;
 constexpr uint16_t kSnaptId = 0x4A31;
 constexpr base::Duration kLogin = base::seconds(10);  // the path is proven, and its MTU known
 constexpr base::Duration kLinger = base::seconds(5);  // until nothing is under way
-constexpr size_t kSmallPackets = 16384;
-constexpr size_t kLargePackets = 512;
+constexpr size_t kPooledSmall = 16384;
+constexpr size_t kPooledLarge = 512;
 
 base::Endpoint endpoint(Role role) {
     return role == Role::Node ? *base::Endpoint::parse("192.0.2.2:40000")
@@ -104,7 +104,7 @@ class EstimateTunnel::End final : public session::SessionHost {
   public:
     End(Role role, const EstimateEnds& ends, base::Random& random)
         : role_(role)
-        , pool_(kSmallPackets, kLargePackets)
+        , pool_(kPooledSmall, kPooledLarge)
         , slots_(ends.max_flows)
         , flows_(ends.max_flows, slots_, {.hash_seed = ends.hash_seed})
         , session_(

@@ -200,12 +200,16 @@ std::string HostNetwork::watch_others() {
     return others_trouble_;
 }
 
-// A SNAPT that serves private places alone (`relay.allow`) may have no default route at any time.
+// Hosts that reach all their places without a default route are meant so, and one that begins
+// without IPv4 has its way out when it is first seen. IPv6 is told from the start, as leases have
+// it by default, except where private places are served alone (`relay.allow`).
 std::string HostNetwork::watch_way_out(const ForwardingPath& path) {
     bool& had_it = had_way_out_[path.version == base::IpVersion::V4 ? 0 : 1];
     const std::string why = no_way_out(config_, path.version);
     had_it = had_it || why.empty();
-    return had_it || !serves_private(config_, path.version) ? why : "";
+    const bool is_told =
+        path.version == base::IpVersion::V6 && !serves_private(config_, path.version);
+    return had_it || is_told ? why : "";
 }
 
 ForwardingTroubles HostNetwork::watch(bool is_thorough) {

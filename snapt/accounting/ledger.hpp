@@ -102,9 +102,10 @@ struct SessionOverhead {
     uint64_t tun_down = 0;
 };
 
-// Steps of the wall clock in an interval at each of which all is sealed. A choice: more than
-// anybody sets by hand, fewer than of a clock that jumps each second.
-inline constexpr int64_t kMostSealedSteps = 10;
+// Steps of the wall clock in an interval at each of which all is sealed. A choice: about one in
+// four seconds of a minute, more than anybody sets by hand, fewer than of a clock that jumps each
+// second.
+inline constexpr int64_t kMostSealedSteps = 16;
 // Each open flow that has counted anything gets its own record.
 inline constexpr int64_t kUserSealIntervalUs = 100'000;
 

@@ -306,7 +306,8 @@ TEST_F(LedgerClockTest, StepsThatSealNothingTakeNoActiveTime) {
     ASSERT_EQ(tick_at(clocks_.utc_us), 0U);
     ASSERT_EQ(tick_at(pass(kSecond, -kHour)), 0U) << "back to before it";
     EXPECT_EQ(unsealed_active_us(), 5 * kSecond);
-    ASSERT_EQ(tick_at(pass(kSecond, 2 * kHour - 16 * kSecond)), 0U) << "to the start of a minute";
+    ASSERT_EQ(tick_at(pass(kSecond, 2 * kHour - (kMostSealedSteps + 6) * kSecond)), 0U)
+        << "to the start of a minute";
     EXPECT_EQ(ledger_->status().clock_steps, uint64_t{kMostSealedSteps} + 2);
     EXPECT_EQ(unsealed_active_us(), 5 * kSecond);
     ASSERT_EQ(tick_at(pass(59 * kSecond)), 1U) << "the boundary";
