@@ -75,6 +75,10 @@ std::string answer_rules(const Words& words, const std::string& own) {
 
 }  // namespace
 
+std::string answers_table(std::string_view device) {
+    return capture_table(device) + "_answers";
+}
+
 // The tunnel's own datagrams, of marked sockets, come first: each would cost two look-ups in sets
 // and two of its socket. What such a socket sends leaves beside the tunnel anyway.
 std::string build_answers(const CaptureOptions& options,
@@ -90,13 +94,15 @@ std::string build_answers(const CaptureOptions& options,
         asked += asked_rules(words, address.to_string());
         answers += answer_rules(words, address.to_string());
     }
-    return "table " + table + " {\n  counter " + std::string(kAnsweredCounter) +
-           " { }\n  counter " + std::string(kAskedFullCounter) + " { }\n" + sets +
+    return "add table " + table + "\ndelete table " + table + "\ntable " + table +
+           " {\n  counter " + std::string(kAnsweredCounter) + " { }\n  counter " +
+           std::string(kAskedFullCounter) + " { }\n" + sets +
            "  chain asked {\n"
            "    type filter hook input priority mangle; policy accept;\n"
-           "    iifname { \"lo\", " +
+           "    iifname " +
            device +
-           " } return\n"
+           " return\n"
+           "    iifname \"lo\" return\n"
            "    meta l4proto != udp return\n"
            "    meta pkttype != host return\n"
            "    ip6 daddr fe80::/10 return\n"

@@ -20,7 +20,10 @@ inline constexpr unsigned kAskedSeconds = 120;
 inline constexpr std::string_view kAnsweredCounter = "answered";
 inline constexpr std::string_view kAskedFullCounter = "asked_full";
 
-// A transaction that adds to `table`, which must exist. It fails on kernels without nft_socket.
+// "inet continuo_cnapt_<device>_answers"
+std::string answers_table(std::string_view device);
+
+// A transaction that replaces `table`. It fails on kernels without nft_socket.
 // `own`: cnapt0's addresses.
 std::string build_answers(const CaptureOptions& options,
                           const std::string& table,

@@ -50,6 +50,7 @@ CapturePlan CaptureControl::plan_of_guard() const {
     CaptureOptions both = options(nullptr);
     both.ipv4 = ipv4();
     both.ipv6 = ipv6();
+    both.has_ipv6 = true;
     CapturePlan plan = build_capture_plan(both);
     plan.routes.clear();
     plan.rules.clear();
@@ -68,6 +69,7 @@ base::Result<void> CaptureControl::clean_up() {
         CTN_TRY(nft_.apply(plan_.guard));
     }
     if (!has_taken_over_) {
+        CTN_TRY(answers_.remove(plan_.answers_table));
         CTN_TRY(remove_rules());
     }
     return config_.kill_switch ? base::Result<void>{} : note_extent();
@@ -266,7 +268,7 @@ base::Result<void> CaptureControl::replace_table(const CapturePlan& plan, std::s
 
 // Everything else works without it.
 void CaptureControl::add_answers(const CapturePlan& plan) {
-    const auto added = nft_.apply(plan.answers);
+    const auto added = answers_.set(plan.answers_table, plan.answers);
     if (!added && !has_warned_of_answers_) {
         has_warned_of_answers_ = true;
         base::log(base::LogLevel::Warning,
@@ -423,7 +425,8 @@ base::Result<bool> CaptureControl::is_whole() {
     auto netfilter = CTN_TRY(io::NetfilterClient::open());
     const uint32_t generation = CTN_TRY(netfilter.ruleset_generation());
     if (generation != generation_) {
-        if (CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != extent_->table_rules) {
+        if (CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != extent_->table_rules ||
+            !CTN_TRY(answers_.is_whole(plan_.answers_table))) {
             return false;
         }
         generation_ = generation;
@@ -478,9 +481,12 @@ void CaptureControl::end() {
     static_cast<void>(nft_.apply(plan.guard));
     end_connections();
     const auto rules = remove_rules();
+    const auto answers = answers_.remove(plan.answers_table);
     const auto table = nft_.remove_table(plan.table);
-    if (!rules || !table) {
-        const base::Error& error = rules ? table.error() : rules.error();
+    if (!rules || !table || !answers) {
+        const base::Error& error = !rules   ? rules.error()
+                                   : !table ? table.error()
+                                            : answers.error();
         base::log(base::LogLevel::Error, "cannot remove all rules and routes: %.*s",
                   static_cast<int>(error.where.size()), error.where.data());
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/answers_table.hpp"
 #include "cnapt/lan_timeouts.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/node_config.hpp"
@@ -131,6 +132,7 @@ class CaptureControl {
     uint32_t rule_priority_ = kUsualRulePriority;
     CapturePlan plan_;
     io::Nft nft_;
+    AnswersTable answers_;
     bool is_active_ = false;
     bool is_open_ = true;
     bool has_warned_of_answers_ = false;

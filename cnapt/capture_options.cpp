@@ -106,8 +106,9 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     if (config_.ipv4) {
         options.ipv4 = ipv4();
     }
-    if (config_.ipv6 && has_ipv6_) {
+    if (config_.ipv6) {
         options.ipv6 = ipv6();
+        options.has_ipv6 = has_ipv6_;
     }
     options.routing_table = config_.routing_table;
     options.rule_priority = rule_priority_;

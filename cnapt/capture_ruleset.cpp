@@ -38,6 +38,12 @@ std::string quoted_pairs(const std::vector<std::string>& names) {
     return text;
 }
 
+// Interfaces that lead out of the host. Two comparisons cost less than a look-up in a set, and as
+// every packet meets them, they come after the address, which seldom matches.
+std::string outside(const std::string& which, const std::string& device) {
+    return which + " != " + device + " " + which + " != \"lo\"";
+}
+
 // Packets to the other end of a tunnel that carries this one. Other programs' connections to there
 // start anew, outside.
 std::string fed_back_rules(const CaptureOptions& options, const std::string& device) {
@@ -88,11 +94,11 @@ std::string written_header_chain(const CaptureOptions& options,
     for (const IpAddress& address : own) {
         const std::string family = "    " + family_word(address) + " ";
         const std::string none = IpAddress::any(address.version).to_string();
-        text += family + "saddr " + address.to_string() + " oifname != { \"lo\", " + device +
-                " } meta mark set " + hexadecimal(gateway_mark(options)) + "\n";
+        text += family + "saddr " + address.to_string() + " " + outside("oifname", device) +
+                " meta mark set " + hexadecimal(gateway_mark(options)) + "\n";
         if (!options.kill_switch) {
-            text += family + "saddr != { " + none + ", " + address.to_string() + " } oifname " +
-                    device + " " + family_word(address) +
+            text += "    oifname " + device + " " + family_word(address) + " saddr != { " + none +
+                    ", " + address.to_string() + " } " + family_word(address) +
                     (address.is_v4() ? " daddr != 224.0.0.0/4" : " daddr != ff00::/8") +
                     " meta mark set " + hexadecimal(plain_mark(options)) + "\n";
         }
@@ -105,8 +111,8 @@ std::string leak_chain(const std::string& device, const std::vector<IpAddress>& 
     std::string text = "  chain leak {\n"
                        "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
     for (const IpAddress& address : own) {
-        text += "    oifname != { \"lo\", " + device + " } " + family_word(address) + " saddr " +
-                address.to_string() + " counter name leak drop\n";
+        text += "    " + family_word(address) + " saddr " + address.to_string() + " " +
+                outside("oifname", device) + " counter name leak drop\n";
     }
     return text + "  }\n";
 }
@@ -118,8 +124,8 @@ std::string arrival_chain(const std::string& device, const std::vector<IpAddress
     std::string text = "  chain arrival {\n"
                        "    type filter hook prerouting priority raw; policy accept;\n";
     for (const IpAddress& address : own) {
-        text += "    iifname != { \"lo\", " + device + " } " + family_word(address) + " daddr " +
-                address.to_string() + " counter name injected drop\n";
+        text += "    " + family_word(address) + " daddr " + address.to_string() + " " +
+                outside("iifname", device) + " counter name injected drop\n";
     }
     return text + "  }\n";
 }

@@ -6,6 +6,7 @@
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/doctor.hpp"
+#include "cnapt/estimate_command.hpp"
 #include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
@@ -264,7 +265,8 @@ std::vector<report::CommandSpec> commands() {
             {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
             daemon::check_spec({config_option(), policy_option()}),
-            classify_spec()};
+            classify_spec(),
+            estimate_spec()};
 }
 
 // For a service manager: standard input is the connection to the daemon.
@@ -283,6 +285,25 @@ CommandOutput resolver_command(const ParsedCommand& command) {
     const int code = run_dns_helper(
         STDIN_FILENO, {loaded.config->capture.device, loaded.config->dns.servers, state});
     return {"", "", code};
+}
+
+// Classes that are not sent the normal way.
+std::string class_ways_text(const JsonValue& paths, size_t columns) {
+    constexpr size_t kIndent = 2;
+    std::string text;
+    for (const JsonValue& path : paths.items()) {
+        for (const JsonValue& one : path["ways"].items()) {
+            const bool is_detour = one.text("way") == "detour";
+            text += report::wrapped(
+                report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) + ": " +
+                    report::cell(one["class"]) +
+                    (is_detour ? " is sent from the lt-ld socket, as its own no longer gets through"
+                               : " is sent without its DSCP, which the network drops") +
+                    "; retried every 10 minutes, nothing to do\n",
+                columns, kIndent);
+        }
+    }
+    return text;
 }
 
 }  // namespace
@@ -325,9 +346,9 @@ int run_program(std::span<const char* const> arguments) {
         if (command.name == "check") {
             return check_command(command);
         }
-        if (command.name == "classify") {
-            return classify_command(command, daemon::is_stdout_terminal(),
-                                    daemon::table_columns(command));
+        if (command.name == "classify" || command.name == "estimate") {
+            const auto run = command.name == "classify" ? classify_command : estimate_command;
+            return run(command, daemon::is_stdout_terminal(), daemon::table_columns(command));
         }
         if (command.name == "resolver") {
             return resolver_command(command);
@@ -396,7 +417,7 @@ std::string paths_text(const JsonValue& paths, bool is_terminal, size_t columns)
             is_active ? report::Colour::Green : colour);
     }
     return (table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns)) +
-           path_errors_text(paths, columns);
+           path_errors_text(paths, columns) + class_ways_text(paths, columns);
 }
 
 std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t columns) {

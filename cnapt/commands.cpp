@@ -101,6 +101,13 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     dataplane::write_mtu(json, session);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
     json.field("inner_ipv6", text_of(link.accept.lease_ipv6));
+    json.key("no_way_out").begin_array();
+    for (const base::IpVersion version : kBothVersions) {
+        if (link.accept.has_lease(version) && link.no_way_out.has(version)) {
+            json.string(version == base::IpVersion::V4 ? "IPv4" : "IPv6");
+        }
+    }
+    json.end_array();
     json.field("flows", session.flows());
     dataplane::write_several_paths(json, session);
 }
@@ -189,6 +196,9 @@ void write_path(JsonWriter& json,
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));
+    if (link.session) {
+        dataplane::write_class_ways(json, *link.session, session::mask_of(index));
+    }
     write_path_failure(json, link.path_failures[index], path);
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);
@@ -421,7 +431,10 @@ std::string_view daemon_state(const Node& node, bool is_capturing) {
         return std::any_of(links.begin(), links.end(),
                            [&](const auto& link) { return is_so(*link); });
     };
-    if (is_capturing && has(is_usable)) {
+    const auto takes_flows = [](const SnaptLink& link) {
+        return is_usable(link) && link.forwards();
+    };
+    if (is_capturing && has(takes_flows)) {
         return "up";
     }
     return has([](const SnaptLink& link) { return link.is_up; }) ? "degraded" : "down";

@@ -267,7 +267,7 @@ void Helper::look_at_resolved(Clock::time_point now) {
     }
     tell_resolved();
     if (again && *again) {
-        say("note systemd-resolved had lost the name servers of the tunnel, which were set again");
+        say("resolved again");
         if (!complaint_.empty() && is_applied()) {
             tell_state("tunnel");
         }

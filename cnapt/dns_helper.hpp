@@ -13,6 +13,7 @@
 //     state tunnel | state plain
 //     resolved tunnel | resolved plain    what systemd-resolved has been told, where it is there
 //     resolved silent          it does not say what it was told
+//     resolved again           it had lost that, and was told once more
 //     note TEXT, error TEXT    for people
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -154,6 +155,11 @@ void DnsSwitch::on_message(std::string_view text) {
             state_ == "tunnel" ? "through the tunnel" : "as without it");
     } else if (text == "resolved silent") {
         lookup_.ask_soon();
+    } else if (text == "resolved again") {
+        ++set_again_;
+        set_again_at_ = std::time(nullptr);
+        log(LogLevel::Info,
+            "DNS: systemd-resolved had lost the name servers of the tunnel, which were set again");
     } else if (take_word(text, "resolved ")) {
         set_resolved_told(text == "tunnel");
     } else if (take_word(text, "note ")) {
@@ -225,6 +231,9 @@ void DnsSwitch::write_status(report::JsonWriter& json, const ResolverWatch* reso
     }
     // A look-up as programs make it, while names are to go through the tunnel.
     json.field("answered", state_ == "tunnel" ? std::optional(!is_unanswered) : std::nullopt);
+    json.field("set_again", set_again_);
+    json.field("set_again_at",
+               set_again_ != 0 ? std::optional<int64_t>(set_again_at_) : std::nullopt);
     const std::string& error = is_unanswered ? lookup_.failure() : error_;
     json.field("error", error.empty() ? std::optional<std::string>() : std::optional(error));
     json.end_object();

@@ -8,6 +8,7 @@
 #include "common/io/event_loop.hpp"
 #include "common/report/json.hpp"
 
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,8 @@ class DnsSwitch {
     std::string state_ = "plain";
     std::string error_;
     bool has_asked_ = false;  // for the tunnel
+    uint64_t set_again_ = 0;  // times that resolved had lost its settings
+    std::time_t set_again_at_ = 0;
 };
 
 }  // namespace continuo::cnapt

@@ -7,6 +7,7 @@
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -177,11 +178,16 @@ void say_login(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& re
     }
 }
 
-// The SNAPTs that lease an address of that version and work: "zrh-2, gva-1".
-std::string carriers_of(const JsonValue& snapts, std::string_view lease_field) {
+// The SNAPTs that lease an address of that version, work and have a way out for it: "zrh-2, gva-1".
+std::string
+carriers_of(const JsonValue& snapts, std::string_view version, std::string_view lease_field) {
     std::string names;
     for (const JsonValue& snapt : snapts.items()) {
-        if (snapt.text("state") == "up" && !snapt.text(lease_field).empty()) {
+        const auto& lost = snapt["no_way_out"].items();
+        const bool has_way = std::none_of(lost.begin(), lost.end(), [&](const JsonValue& one) {
+            return one.string() == version;
+        });
+        if (snapt.text("state") == "up" && !snapt.text(lease_field).empty() && has_way) {
             names += (names.empty() ? "" : ", ") + snapt.text("snapt");
         }
     }
@@ -202,7 +208,7 @@ void say_lease_of_daemon(NodeDoctor& doctor, const JsonValue& snapt) {
         if (!lease.empty() || !is_captured) {
             continue;
         }
-        const std::string carriers = carriers_of(doctor.snapts, field);
+        const std::string carriers = carriers_of(doctor.snapts, version, field);
         if (carriers.empty()) {
             remedy = "[inner] of the SNAPT has no prefix for the other";
         } else {

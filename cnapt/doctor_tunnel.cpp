@@ -1,6 +1,7 @@
 // Checks of `cnapt doctor`: traffic through the tunnel of a running daemon, and name resolution.
 #include "cnapt/capture_answers.hpp"
 #include "cnapt/doctor_context.hpp"
+#include "cnapt/failure_text.hpp"
 #include "cnapt/host_lookup.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/ping_desk.hpp"
@@ -135,6 +136,32 @@ std::string uplink_domains_text(const NodeDoctor& doctor) {
     return text;
 }
 
+// What resolved has set for all links and cnapt has switched off for its own, and how often that
+// was set again; empty: nothing of it.
+std::string resolved_settings_text(const NodeDoctor& doctor) {
+    std::string text;
+    const ResolvedLink resolved(doctor.config->capture.device);
+    for (const auto& [setting, name] :
+         {std::pair("dnsovertls", "DNS over TLS"), std::pair("dnssec", "DNSSEC")}) {
+        const auto value =
+            resolved.is_there() ? resolved.global(setting) : base::Result<std::string>("");
+        if (value && !value->empty() && *value != "no") {
+            text += (text.empty() ? "; " : " and ") + std::string(name) + " (" + *value + ")";
+        }
+    }
+    if (!text.empty()) {
+        text += " of all links: off for " + doctor.config->capture.device + ", nothing to do";
+    }
+    const JsonValue& dns = doctor.status.json["dns"];
+    const auto times = dns["set_again"].unsigned_integer().value_or(0);
+    if (times != 0) {
+        text += "; somebody took the settings of " + doctor.config->capture.device +
+                " away: set again " + std::to_string(times) + (times == 1 ? " time" : " times") +
+                ", last " + report::format_utc(dns["set_again_at"].integer().value_or(0));
+    }
+    return text;
+}
+
 // Programs ask the servers of resolv.conf, for instance systemd-resolved's stub. `found`: the
 // result for the [dns] servers.
 void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
@@ -152,7 +179,7 @@ void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
     }
     if (answer && answer->is_answered) {
         doctor.findings.ok(check, found + (asked.empty() ? "" : ", and so does " + asked) +
-                                      uplink_domains_text(doctor));
+                                      uplink_domains_text(doctor) + resolved_settings_text(doctor));
     } else {
         doctor.findings.fail(check,
                              found + ", but not " + (asked.empty() ? "resolv.conf's" : asked) +
@@ -196,6 +223,31 @@ void ask_name_servers(NodeDoctor& doctor, bool is_in_tunnel) {
     }
 }
 
+void say_lost_versions(NodeDoctor& doctor) {
+    for (const LostVersion& lost : lost_versions(doctor.status.json)) {
+        if (!lost.no_way_out_at.empty()) {
+            doctor.findings.warn("versions", lost_version_text(lost), std::string(kWayOutRemedy));
+        } else {
+            doctor.findings.warn(
+                "versions", lost.version + " is refused at once: no SNAPT carries it",
+                "give a SNAPT an [inner] prefix for it, or leave it outside the tunnel "
+                "with capture.ipv6 = false");
+        }
+    }
+}
+
+// The SNAPTs that have let this node in say that no packet passes, or drain.
+bool takes_no_flows(const JsonValue& snapts) {
+    bool is_any_in = false;
+    bool is_any_good = false;
+    for (const JsonValue& snapt : snapts.items()) {
+        const bool is_in = snapt["control_open"].boolean().value_or(false);
+        is_any_in = is_any_in || is_in;
+        is_any_good = is_any_good || (is_in && snapt["forwards"].boolean().value_or(true));
+    }
+    return is_any_in && !is_any_good;
+}
+
 void check_leak(NodeDoctor& doctor) {
     io::Nft nft;
     const CaptureConfig& capture = doctor.config->capture;
@@ -213,7 +265,7 @@ void check_leak(NodeDoctor& doctor) {
 
 void check_answers(NodeDoctor& doctor) {
     const std::string check = "udp servers";
-    const std::string table = capture_table(doctor.config->capture.device);
+    const std::string table = answers_table(doctor.config->capture.device);
     io::Nft nft;
     const auto has_chain = nft.has_chain(table, "answers");
     if (!has_chain || doctor.status.json.text("state") != "up") {
@@ -236,6 +288,25 @@ void check_answers(NodeDoctor& doctor) {
     }
 }
 
+// Reports classes that are not sent the normal way: nothing is left to do.
+void check_class_ways(NodeDoctor& doctor) {
+    for (const JsonValue& path : doctor.paths.items()) {
+        for (const JsonValue& one : path["ways"].items()) {
+            const std::string name = report::cell(one["class"]);
+            const std::string where =
+                " on " + report::cell(path["interface"]) + ">" + report::cell(path["snapt"]);
+            if (one.text("way") == "detour") {
+                doctor.findings.ok("classes",
+                                   name + " is sent from the lt-ld socket" + where +
+                                       ", as its own no longer gets through; nothing to do");
+            } else {
+                doctor.findings.ok("classes", name + " is sent without its DSCP" + where +
+                                                  ", which drops it; nothing to do");
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void check_tunnels(NodeDoctor& doctor) {
@@ -253,6 +324,7 @@ void check_tunnels(NodeDoctor& doctor) {
             check_tunnel(doctor, snapt.text("snapt"));
         }
     }
+    check_class_ways(doctor);
 }
 
 void check_dns(NodeDoctor& doctor) {
@@ -294,17 +366,13 @@ void check_capture(NodeDoctor& doctor) {
     }
     const bool is_blocked = (doctor.config && doctor.config->capture.kill_switch) ||
                             doctor.status.json.text("tunnel") == "blocked";
-    const JsonValue& refused = doctor.status.json["refused_versions"];
-    if (!refused.items().empty()) {
-        const std::string which = report::list_cell(refused);
-        doctor.findings.warn(
-            "versions", which + " is refused at once: no SNAPT carries it",
-            "give a SNAPT an [inner] prefix for it, or leave it outside the tunnel "
-            "with capture.ipv6 = false");
-    }
+    say_lost_versions(doctor);
     const std::string state = doctor.status.json.text("state");
     if (state == "up") {
         doctor.findings.ok(check, "new flows go through the tunnel");
+    } else if (takes_no_flows(doctor.snapts)) {
+        doctor.findings.fail(check, "no SNAPT takes new flows",
+                             "`snapt status` there has the cause");
     } else {
         doctor.findings.fail(check,
                              is_blocked ? "the kill switch blocks new flows: no SNAPT answers"

@@ -4,6 +4,8 @@
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
+#include <algorithm>
+
 namespace continuo::cnapt {
 
 using report::JsonValue;
@@ -27,7 +29,45 @@ std::string error_line(const std::string& of, const JsonValue& error, size_t col
     return report::wrapped(line + "\n", columns, kIndent);
 }
 
+// The SNAPTs that have told that packets of that version cannot leave them: "zrh-1, ber-1".
+std::string names_without_way(const JsonValue& snapts, const std::string& version) {
+    std::string names;
+    for (const JsonValue& snapt : snapts.items()) {
+        for (const JsonValue& lost : snapt["no_way_out"].items()) {
+            if (lost.string() == version) {
+                names += (names.empty() ? "" : ", ") + report::cell(snapt["snapt"]);
+            }
+        }
+    }
+    return names;
+}
+
 }  // namespace
+
+std::vector<LostVersion> lost_versions(const JsonValue& status) {
+    std::vector<LostVersion> all;
+    for (const std::string version : {"IPv4", "IPv6"}) {
+        const auto& refused = status["refused_versions"].items();
+        const bool is_refused =
+            std::any_of(refused.begin(), refused.end(),
+                        [&](const JsonValue& one) { return one.string() == version; });
+        std::string names = names_without_way(status["sessions"], version);
+        if (is_refused || !names.empty()) {
+            all.push_back({version, std::move(names), is_refused});
+        }
+    }
+    return all;
+}
+
+std::string lost_version_text(const LostVersion& lost) {
+    if (!lost.is_refused) {
+        return lost.no_way_out_at + " has no way out for " + lost.version +
+               ", new flows take another SNAPT";
+    }
+    return lost.version + (lost.no_way_out_at.empty()
+                               ? ": refused, no SNAPT carries it"
+                               : ": refused, no way out at " + lost.no_way_out_at);
+}
 
 std::string vpn_text(const JsonValue& vpn) {
     const std::string text = report::cell(vpn["interface"]) + ": another VPN has the default route";
@@ -64,10 +104,10 @@ std::string tunnel_text(const JsonValue& status) {
     }
     const bool is_on = status["kill_switch"].boolean().value_or(false);
     text += std::string("; kill switch ") + (is_on ? "on" : "off") + "\n";
-    const JsonValue& refused = status["refused_versions"];
-    if (!refused.items().empty()) {
-        text += report::list_cell(refused) + ": refused, no SNAPT carries it (give one an " +
-                "[inner] prefix for it)\n";
+    for (const LostVersion& lost : lost_versions(status)) {
+        text += lost_version_text(lost) + (lost.no_way_out_at.empty()
+                                               ? " (give one an [inner] prefix for it)\n"
+                                               : " (" + std::string(kWayOutRemedy) + ")\n");
     }
     for (const JsonValue& vpn : status["other_vpns"].items()) {
         text += vpn_text(vpn) + " (" + vpn_remedy(vpn, is_on) + ")\n";

@@ -98,22 +98,41 @@ std::vector<uint32_t> indexes_of_defaults() {
     return indexes;
 }
 
-// Bridges that are neither LAN sides nor have a default route, "docker0, br-1"; empty: none.
-std::string other_bridges(const CaptureConfig& config) {
+struct Bridges {
+    std::string sides;   // "docker0, br-1": LAN sides
+    std::string others;  // those that are none, without uplinks
+};
+
+void add_name(std::string& names, size_t& count, const std::string& name) {
+    ++count;
+    if (count <= kMaxNamed) {
+        names += (names.empty() ? "" : ", ") + name;
+    } else if (count == kMaxNamed + 1) {
+        names += ", ...";
+    }
+}
+
+Bridges bridges(const CaptureConfig& config) {
     const auto defaults = indexes_of_defaults();
-    std::string text;
-    size_t count = 0;
+    Bridges found;
+    size_t sides = 0;
+    size_t others = 0;
     for (const io::LinkEntry& link : host_links()) {
         const bool is_uplink =
             std::find(defaults.begin(), defaults.end(), link.index) != defaults.end();
         const bool is_side =
             std::any_of(config.gateway_interfaces.begin(), config.gateway_interfaces.end(),
                         [&](const std::string& pattern) { return fits(pattern, link); });
-        if (link.kind == "bridge" && link.is_up && !is_uplink && !is_side && ++count <= kMaxNamed) {
-            text += (text.empty() ? "" : ", ") + link.name;
+        if (link.kind != "bridge" || !link.is_up) {
+            continue;
+        }
+        if (is_side) {
+            add_name(found.sides, sides, link.name);
+        } else if (!is_uplink) {
+            add_name(found.others, others, link.name);
         }
     }
-    return count > kMaxNamed ? text + ", ..." : text;
+    return found;
 }
 
 }  // namespace
@@ -141,13 +160,18 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
         return;
     }
     const std::string check = "forwarded";
-    const std::string bridges = other_bridges(config);
+    const Bridges found = bridges(config);
     const std::string remedy =
         R"(capture.gateway_interfaces takes it into the tunnel, as in ["docker*", "br-*"])";
+    const std::string in_tunnel =
+        found.sides.empty() ? "" : "what comes from " + found.sides + " goes through the tunnel";
     if (!config.kill_switch) {
-        if (!bridges.empty()) {
+        if (!in_tunnel.empty()) {
+            findings.ok(check, in_tunnel);
+        }
+        if (!found.others.empty()) {
             findings.ok(check,
-                        "what comes from " + bridges + " stays beside the tunnel; " + remedy);
+                        "what comes from " + found.others + " stays beside the tunnel; " + remedy);
         }
         return;
     }
@@ -157,11 +181,19 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
         findings.warn(check,
                       "the kill switch has stopped " + std::to_string(stopped->packets) +
                           " packets that this host forwards" +
-                          (bridges.empty() ? "" : ", as from " + bridges),
+                          (found.others.empty() ? "" : ", as from " + found.others) +
+                          (in_tunnel.empty() ? "" : "; " + in_tunnel),
                       remedy);
-    } else {
-        findings.ok(check, "leaves only by the tunnel, if at all (kill switch)");
+        return;
     }
+    std::string text = in_tunnel;
+    if (!found.others.empty()) {
+        text += (text.empty() ? "" : "; ") + std::string("what comes from ") + found.others +
+                " goes nowhere (kill switch); " + remedy;
+    }
+    findings.ok(check, text.empty()
+                           ? "leaves only by the tunnel, if at all (kill switch)"
+                           : text + (found.others.empty() ? " or nowhere (kill switch)" : ""));
 }
 
 }  // namespace continuo::cnapt

@@ -111,7 +111,7 @@ bool LearnedSnapts::take(const std::string& teller,
         }
         if (entry.snapt == teller) {
             offers_[teller] = {std::min(entry.load_permille / kPermille, 1.0),
-                               entry.price_permille / kPermille};
+                               entry.price_permille / kPermille, entry.no_way_out};
         } else if (may_teach && !configured_.contains(entry.snapt)) {
             has_changed =
                 learn(entry.snapt, {std::move(addresses), teller, is_teller_private, true}) ||

@@ -30,6 +30,7 @@ struct LearnedSnapt {
 struct SnaptOffer {
     double load = 0;   // 0 to 1
     double price = 1;  // of the plan's
+    control::VersionSet no_way_out{};
 };
 
 // Whether a learned address may be contacted at all: none of this host, link-local or multicast,

@@ -380,6 +380,12 @@ io::UdpSocket* Node::socket_for(const session::TransmitItem& item) {
     return uplink == nullptr ? nullptr : &uplink->ports[base::index_of(item.traffic_class)]->socket;
 }
 
+std::optional<uint8_t> Node::tos_of(const session::TransmitItem& item) {
+    const uint8_t tos = settings_.uplinks.tos[base::index_of(item.marked_class)];
+    const bool has_own = !item.is_unmarked && !has_new_marks_;  // as the socket is set
+    return has_own ? std::nullopt : std::optional(item.is_unmarked ? uint8_t{0} : tos);
+}
+
 void Node::wait_writable(io::UdpSocket& socket) {
     uplinks_->wait_writable(socket);
 }

@@ -83,14 +83,14 @@ struct SnaptLink {
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // when its connection was last tested
     std::string moving_from;
-    double load = 0;   // reported, 0 to 1
-    double price = 1;  // reported, of the plan
-    // Its lease has an address of that version.
+    double load = 0;                   // reported, 0 to 1
+    double price = 1;                  // reported, of the plan
+    control::VersionSet no_way_out{};  // reported
+    // New flows of that version may go there.
     bool carries(base::IpVersion version) const {
-        return (version == base::IpVersion::V4 ? accept.lease_ipv4 : accept.lease_ipv6).has_value();
+        return accept.has_lease(version) && !no_way_out.has(version);
     }
-    // Reported: packets to these destinations pass.
-    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }
+    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
     // Per slot, for paths that fell silent while in use, or were left because UDP is throttled
     // there: not used again until then, unless there is no other.
     struct Bar {
@@ -300,10 +300,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
-    // Each class has its own socket, with the marks that were set at the start.
-    uint8_t tos_of(const session::TransmitItem& item) override {
-        return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
-    }
+    // Each class has a socket of its own, made with the marks of the start.
+    std::optional<uint8_t> tos_of(const session::TransmitItem& item) override;
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 

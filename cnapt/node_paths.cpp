@@ -208,6 +208,9 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         link.bars[slot] = {};
         link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
         if (link.active_slot == slot) {
+            if (link.is_on_stream) {
+                link.fallback.on_stream_ended(now);  // the connection has lost its address
+            }
             link.active_slot.reset();
             link.moving_since = now;
             has_lost_way = true;
@@ -334,15 +337,6 @@ void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
     }
     activate(link, slot, loop_.refresh_now());
     driver_.touch(*link.session);
-}
-
-// The interruption of a move counts from the silence that causes it, not from its detection.
-TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
-    if (link.is_on_stream) {
-        return now;  // TCP has carried since
-    }
-    const session::Path& path = link.session->paths().path(*link.active_slot);
-    return path.is_failing() ? std::min(now, path.unanswered_since) : now;
 }
 
 void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {

@@ -163,6 +163,15 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
     }
 }
 
+// The interruption of a move counts from the silence that causes it, not from its detection.
+TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
+    if (link.is_on_stream) {
+        return now;  // TCP has carried since
+    }
+    const session::Path& path = link.session->paths().path(*link.active_slot);
+    return path.is_failing() ? std::min(now, path.unanswered_since) : now;
+}
+
 void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (const Uplink* former = uplinks_->at(*link.active_slot)) {

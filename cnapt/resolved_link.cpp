@@ -113,6 +113,12 @@ bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddr
     return shown == servers && has("DNS Domain", "~.") && is_plain;
 }
 
+std::string parse_resolved_global(std::string_view output) {
+    const auto said = labelled(output);
+    const auto at = said.find("Global");
+    return at != said.end() && !at->second.empty() ? std::string(at->second.front()) : "";
+}
+
 // "Link 2 (eth0): ~. lan", "Global: ...", and lines that go on with more domains.
 std::vector<ResolvedDomains> parse_resolved_domains(std::string_view output) {
     std::vector<ResolvedDomains> links;
@@ -172,6 +178,10 @@ base::Result<void> ResolvedLink::revert() const {
 
 base::Result<std::vector<ResolvedDomains>> ResolvedLink::domains() const {
     return parse_resolved_domains(CTN_TRY(run({"--no-pager", "domain"})));
+}
+
+base::Result<std::string> ResolvedLink::global(const std::string& setting) const {
+    return parse_resolved_global(CTN_TRY(run({"--no-pager", setting})));
 }
 
 base::Result<std::string> ResolvedLink::run(const std::vector<std::string>& arguments) const {

@@ -43,6 +43,9 @@ class ResolvedLink {
     // The domains of each link of the host. Errors: as set().
     base::Result<std::vector<ResolvedDomains>> domains() const;
 
+    // What is set for all links: of "dnsovertls" or "dnssec", "yes" for instance. Errors: as set().
+    base::Result<std::string> global(const std::string& setting) const;
+
   private:
     base::Result<std::string> run(const std::vector<std::string>& arguments) const;
 
@@ -53,6 +56,9 @@ class ResolvedLink {
 // Whether `resolvectl status LINK` shows the settings of ResolvedLink::set(). Pure. Lines that a
 // version does not print prove nothing.
 bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddress>& servers);
+
+// The first word of the line "Global: yes" in such an output; empty: there is none. Pure.
+std::string parse_resolved_global(std::string_view output);
 
 // The links in the output of `resolvectl domain`, those without a domain left out. Pure.
 std::vector<ResolvedDomains> parse_resolved_domains(std::string_view output);

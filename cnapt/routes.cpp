@@ -289,8 +289,12 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     }
     CapturePlan plan;
     std::vector<IpAddress> own;
+    std::vector<IpAddress> answering;  // the same while the host has no IPv6: its text stays
     for (const auto& address : {options.ipv4, options.ipv6}) {
-        if (!address) {
+        if (address) {
+            answering.push_back(*address);
+        }
+        if (!address || (!address->is_v4() && !options.has_ipv6)) {
             continue;
         }
         own.push_back(*address);
@@ -314,7 +318,8 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);
     plan.ruleset = build_ruleset(options, plan.table, own);
-    plan.answers = build_answers(options, plan.table, own);
+    plan.answers_table = answers_table(options.device);
+    plan.answers = build_answers(options, plan.answers_table, answering);
     plan.guard = build_guard(options.device, plan.table, own);
     if (!options.gateway_interfaces.empty()) {
         const std::string chain = plan.table + " " + std::string(kLanBeginsChain);

@@ -76,6 +76,7 @@ struct CaptureOptions {
     std::string device = "cnapt0";
     std::optional<base::IpAddress> ipv4;  // cnapt0's own; absent: that version is not captured
     std::optional<base::IpAddress> ipv6;
+    bool has_ipv6 = true;  // the host; else `ipv6` is not captured for now
     uint32_t routing_table = 9347;
     uint32_t rule_priority = 9347;
     uint32_t fwmark = kDefaultFwmark;
@@ -111,13 +112,15 @@ struct CapturePlan {
     std::vector<io::SysctlSetting>
         device_settings;  // of the device alone: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
-    // Adds to that table, where the kernel can, what lets UDP servers answer from the address that
-    // was asked (capture_answers.hpp).
+    // Replaces a table of its own, where the kernel can: what lets UDP servers answer from the
+    // address that was asked (capture_answers.hpp). It outlives `ruleset`, since a socket that was
+    // connected meanwhile gets its datagrams only by what this table has kept.
     std::string answers;
     // As `ruleset`, with nothing in it but what keeps packets from and to cnapt0's addresses off
     // all other interfaces.
     std::string guard;
-    std::string table;  // "inet continuo_cnapt_cnapt0"
+    std::string table;          // "inet continuo_cnapt_cnapt0"
+    std::string answers_table;  // "inet continuo_cnapt_cnapt0_answers"
     // nftables text that lets new flows of the LAN sides into the tunnel, or no more; empty without
     // LAN sides. They are let in by `ruleset`.
     std::string open_gateway;

@@ -273,6 +273,7 @@ void SnaptSet::follow_directories() {
         link.is_listed = learned_.is_listed(member.entry.name);
         link.load = offer.load;
         link.price = offer.price;
+        link.no_way_out = offer.no_way_out;
         if (link.is_listed) {
             member.retired_at = base::kNever;
         } else if (member.retired_at == base::kNever) {

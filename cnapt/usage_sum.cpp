@@ -3,6 +3,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,10 +19,13 @@ namespace {
 constexpr std::array<std::string_view, 12> kSummed = {
     "flows", "payload_up", "payload_down", "inner_up", "inner_down", "pre",
     "post",  "saved",      "undelivered",  "tun_up",   "tun_down",   "as_sent"};
+constexpr size_t kPayloadUp = 1;
+constexpr size_t kPayloadDown = 2;
 constexpr size_t kPre = 5;
 constexpr size_t kSaved = 7;
 constexpr size_t kMaxAnswerBytes = size_t{64} * 1024;
 constexpr std::array<std::string_view, 3> kPrices = {"gross_ud", "discount_ud", "net_ud"};
+constexpr size_t kNet = 2;
 constexpr std::array<std::string_view, 6> kKeys = {"user", "class", "snapt", "day", "month", "app"};
 
 // Classes in their own order, the rest by name; rows without one first.
@@ -146,6 +150,8 @@ std::string UsageSum::json() const {
         for (size_t i = 0; i < kPriced; ++i) {
             json.field(kPrices[i], row.prices[i]);
         }
+        json.field("net_ud_per_mb", report::ud_per_mb(row.prices[kNet], row.sums[kPayloadUp],
+                                                      row.sums[kPayloadDown]));
         json.end_object();
     }
     json.end_array();

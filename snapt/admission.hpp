@@ -71,8 +71,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void connect(Relay& relay, ControlServer& server);
     // The configuration names other SNAPTs now: all nodes are informed, some at each on_tick().
     void renew_directory();
-    // Whether packets of nodes pass. Nodes are told, and otherwise use another SNAPT for new flows.
-    void set_forwarding(bool is_forwarding);
+    // Whether packets of nodes pass, and versions that cannot leave this host. Nodes are told, and
+    // otherwise use another SNAPT for new flows.
+    void set_forwarding(bool is_forwarding, control::VersionSet no_way_out);
     // Sessions are not begun any more, and flows kDrainNotice after the node was told: it takes
     // another SNAPT for them. What runs goes on, until `most` is over if it is given; a later call
     // gives another. False: it drained already.
@@ -119,6 +120,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_session_moved(const NodeSession& session) override;
     void on_session_silent(const NodeSession& session) override;
     bool on_flows_gone(std::vector<packet::FiveTuple> flows) override;
+    void on_credit_used() override { parts_.accountant.look_soon(); }
 
   private:
     struct Link {
@@ -198,6 +200,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     bool has_untold_ = false;  // some link has not been told
     uint16_t told_load_ = 0;
     bool is_forwarding_ = true;
+    control::VersionSet no_way_out_;
     std::optional<Drain> drain_;
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;

@@ -17,7 +17,7 @@ constexpr size_t kMaxToldAtOnce = 256;
 }  // namespace
 
 void Admission::renew_directory() {
-    directory_ = make_directory(parts_.config, told_load_);
+    directory_ = make_directory(parts_.config, told_load_, no_way_out_);
     if (!takes_others()) {
         set_no_forwarding(directory_);
     }
@@ -27,9 +27,10 @@ void Admission::renew_directory() {
     has_untold_ = true;
 }
 
-void Admission::set_forwarding(bool is_forwarding) {
-    if (is_forwarding_ != is_forwarding) {
+void Admission::set_forwarding(bool is_forwarding, control::VersionSet no_way_out) {
+    if (is_forwarding_ != is_forwarding || no_way_out_ != no_way_out) {
         is_forwarding_ = is_forwarding;
+        no_way_out_ = no_way_out;
         renew_directory();
         tell_directories();
     }

@@ -7,6 +7,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/flow/live_slot.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -152,7 +153,7 @@ class App final : public control::CredentialSource {
     std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     unsigned quick_looks_ = 0;                  // less one with each tick
     bool is_looking_ = false;
-    SettledTrouble trouble_;
+    SettledForwarding trouble_;
     io::WorkerThread worker_;
     daemon::Controls controls_;
     base::TimePoint started_at_{};
@@ -195,6 +196,8 @@ base::Result<void> App::start(std::string& failure) {
     settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    // Before the first tick, too: the times of flows are in their records.
+    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
@@ -320,7 +323,7 @@ void App::watch_network(bool is_thorough) {
         return;
     }
     struct Found {
-        std::string trouble;
+        ForwardingTroubles troubles;
         std::optional<ConnectionTable> table;
     };
     auto found = std::make_shared<Found>();
@@ -333,19 +336,23 @@ void App::watch_network(bool is_thorough) {
             if (found->table) {
                 relay_->set_connection_table(*found->table);
             }
-            if (is_thorough && trouble_.note(found->trouble)) {
+            if (is_thorough && trouble_.note(found->troubles)) {
                 tell_trouble();
             }
         });
 }
 
 void App::tell_trouble() {
-    if (trouble_.text().empty()) {
+    const std::string text = trouble_.text();
+    if (text.empty()) {
         log(LogLevel::Info, "packets of nodes pass again");
     } else {
-        log(LogLevel::Error, "packets of nodes do not pass: %s", trouble_.text().c_str());
+        log(trouble_.is_serious() ? LogLevel::Error : LogLevel::Warning, "%s: %s",
+            trouble_.forwards() ? "some packets of nodes do not pass"
+                                : "packets of nodes do not pass",
+            text.c_str());
     }
-    admission_->set_forwarding(trouble_.text().empty());
+    admission_->set_forwarding(trouble_.forwards(), trouble_.no_way_out());
 }
 
 // The rules refuse flows to a new address of this host; until the next call they are charged.
@@ -372,8 +379,10 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
+    info.is_clock_synchronised = io::is_clock_synchronised();
+    info.utc_us = utc_us();
     const bool is_degraded =
-        info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
+        info.ledger->write_error || !info.ledger->booking_error.empty() || trouble_.is_serious();
     info.drain = admission_->drain();
     info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();

@@ -209,7 +209,11 @@ std::string heard_cell(const JsonValue& session) {
 
 std::string forwarding_text(const JsonValue& status) {
     const std::string error = status.text("forwarding_error");
-    return error.empty() ? "" : "packets of nodes do not pass: " + error + "\n";
+    if (error.empty()) {
+        return "";
+    }
+    const bool names_version = error.starts_with("no way out");
+    return (names_version ? "" : "packets of nodes do not pass: ") + error + "\n";
 }
 
 std::string drain_text(const JsonValue& drain) {
@@ -220,6 +224,27 @@ std::string drain_text(const JsonValue& drain) {
            report::count_cell(drain["flows"]) + " left" +
            (drain["ends_at"].is_null() ? "" : ", which end at " + minute_cell(drain["ends_at"])) +
            "\n";
+}
+
+// The latest write, its disk and its clock, where they are known.
+std::string ledger_places_text(const JsonValue& ledger) {
+    std::string text;
+    const auto add = [&text](const std::string& part) {
+        text += (text.empty() ? "\n          " : ", ") + part;
+    };
+    if (const auto age_s = ledger["last_commit_age_s"].unsigned_integer()) {
+        add("written " + std::to_string(*age_s) + " s ago");
+    }
+    if (const auto free = ledger["disk_free_bytes"].unsigned_integer()) {
+        add(report::format_bytes(*free) + " of disk free");
+    }
+    if (const auto is_synchronised = ledger["clock_synchronised"].boolean()) {
+        add(*is_synchronised ? "clock synchronised" : "clock not synchronised");
+    }
+    if (const auto steps = ledger["clock_steps"].unsigned_integer(); steps.value_or(0) > 0) {
+        add("set " + std::to_string(*steps) + (*steps == 1 ? " time" : " times"));
+    }
+    return text;
 }
 
 // The state of the ledger, with what is wrong with it.
@@ -235,6 +260,7 @@ std::string ledger_text(const JsonValue& ledger) {
     if (ledger["coarse"].boolean().value_or(false)) {
         text += ", disk nearly full: flows share records";
     }
+    text += ledger_places_text(ledger);
     if (const std::string error = ledger.text("write_error"); !error.empty()) {
         text += "\n          cannot be written, " + error +
                 ": nodes that log in are refused, usage records wait";

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kPercentDigits = 2;
 constexpr int kLossDigits = 6;
+constexpr int kSecondDigits = 3;
+constexpr int kSumDigits = 6;
 
 void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
     report::TrafficFigures up = dataplane::received_figures(relay.received());
@@ -26,6 +28,34 @@ void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
     up.bits_per_s = relay.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = relay.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
+}
+
+void write_commits(JsonWriter& json, const CommitTimes& commits) {
+    json.begin_object().key("buckets").begin_array();
+    for (size_t i = 0; i < kCommitBucketsS.size(); ++i) {
+        json.begin_object().field("le_s", kCommitBucketsS[i], kSecondDigits);
+        json.field("count", commits.within[i]).end_object();
+    }
+    json.end_array();
+    json.field("sum_s", commits.sum_s, kSumDigits).field("count", commits.count).end_object();
+}
+
+// What the slots have counted: `tunnel_bytes` is all that the tunnel carried, `post_bytes` without
+// datagrams that had no packets.
+void write_counted(JsonWriter& json, const ClassCounts& counted) {
+    json.begin_object();
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        const flow::CounterValues& sums = counted[base::index_of(traffic_class)];
+        json.key(base::token(traffic_class)).begin_object().key("up").begin_object();
+        json.field("payload_bytes", sums.payload_up).field("inner_bytes", sums.inner_up);
+        json.field("pre_bytes", sums.pre_up).field("post_bytes", sums.post_up);
+        json.field("tunnel_bytes", sums.post_up + sums.tunnel_up).end_object();
+        json.key("down").begin_object();
+        json.field("payload_bytes", sums.payload_down).field("inner_bytes", sums.inner_down);
+        json.field("pre_bytes", sums.pre_down).field("post_bytes", sums.post_down);
+        json.field("tunnel_bytes", sums.post_down + sums.tunnel_down).end_object().end_object();
+    }
+    json.end_object();
 }
 
 void write_ledger(JsonWriter& json, const SnaptInfo& info) {
@@ -44,6 +74,18 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("last_commit_at", ledger.last_commit_at_us == 0
                                      ? std::nullopt
                                      : std::optional(ledger.last_commit_at_us / kMicroseconds));
+    json.field("last_commit_age_s",
+               ledger.last_commit_at_us == 0
+                   ? std::nullopt
+                   : std::optional(std::max<int64_t>(info.utc_us - ledger.last_commit_at_us, 0) /
+                                   kMicroseconds));
+    json.key("commit_seconds");
+    write_commits(json, ledger.commits);
+    json.field("clock_synchronised", info.is_clock_synchronised);
+    json.field("clock_steps", ledger.clock_steps);
+    json.field("charged_ud", ledger.charged_ud);
+    json.key("classes");
+    write_counted(json, ledger.counted);
     json.field("live_slots", ledger.live_slots);
     json.field("live_slots_in_use", ledger.live_slots_in_use);
     json.field("shared_flows", ledger.shared_flows);
@@ -90,6 +132,15 @@ void write_connections(JsonWriter& json, const Relay& relay) {
     json.end_object();
 }
 
+void write_flows_by_class(JsonWriter& json, const Relay& relay) {
+    json.key("flows_by_class").begin_object();
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        json.field(base::token(traffic_class),
+                   relay.flows_by_class()[base::index_of(traffic_class)]);
+    }
+    json.end_object();
+}
+
 void write_drain(JsonWriter& json, const Relay& relay, const std::optional<Drain>& drain) {
     if (!drain) {
         json.null();
@@ -117,6 +168,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
+    write_flows_by_class(json, relay);
     json.field("flows_gave_way", relay.flows().gave_way());
     json.field("flows_left_to_kernel", relay.gone_flows().left());
     json.key("connections");
@@ -218,6 +270,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));
     json.field("down_bits_per_s", node.rates.down.bits_per_s(down_inner, now));
     write_mtu(json, session);
+    dataplane::write_class_ways(json, session, session::PathMask{UINT16_MAX});
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
     json.field("inner_ipv6", dataplane::text_of(node.grant.lease_ipv6));

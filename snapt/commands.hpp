@@ -27,6 +27,8 @@ struct SnaptInfo {
     base::TimePoint now{};
     uint64_t slow_iterations = 0;        // of the data loop
     std::optional<LedgerStatus> ledger;  // absent: accounting is off
+    bool is_clock_synchronised = false;
+    int64_t utc_us = 0;
     uint64_t refused_ledger_commands = 0;
     uint64_t pruned_records = 0;
     ControlServerCounters control;

@@ -75,6 +75,7 @@ class DatagramInput final : public control::DatagramSink {
         wants_wake_ = true;  // asked again
     }
     bool take_wake() { return std::exchange(wants_wake_, false); }
+    bool wants_wake() const { return wants_wake_; }
     const std::shared_ptr<dataplane::DatagramQueue>& queue() const { return queue_; }
 
   private:

@@ -142,7 +142,8 @@ void ControlLinks::update(Link& link) {
     link.poller->watch(goes_on && (link.plain || !link.waits_for_room), !*flushed);
     if (!closed) {
         base::TimePoint at = connection.control.next_deadline();
-        if (link.is_paused || link.waits_for_room) {
+        const bool asks_again = link.connection->datagrams.wants_wake();  // it was too far behind
+        if (link.is_paused || link.waits_for_room || asks_again) {
             at = std::min(at, thread_.loop().now() + kEventInterval);
         }
         deadlines_.set(connection.id, link.deadline, at);

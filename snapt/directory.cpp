@@ -46,11 +46,13 @@ uint16_t load_permille(size_t sessions, size_t limit) {
     return static_cast<uint16_t>(steps * kPermille / kLoadSteps);
 }
 
-control::Directory make_directory(const SnaptConfig& config, uint16_t load) {
+control::Directory
+make_directory(const SnaptConfig& config, uint16_t load, control::VersionSet no_way_out) {
     control::Directory directory;
     directory.entries.push_back(entry_of(config.name, config.realm, config.public_addresses));
     directory.entries.front().load_permille = load;
     directory.entries.front().price_permille = config.accounting.price_permille;
+    directory.entries.front().no_way_out = no_way_out;
     for (const config::SnaptEntry& other : config.snapts) {
         directory.entries.push_back(entry_of(other.name, config.realm, other.addresses));
     }

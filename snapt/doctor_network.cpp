@@ -125,40 +125,46 @@ struct WayOut {
     bool is_wanted = false;
 };
 
+std::string way_remedy(const std::string& why, base::IpVersion version) {
+    if (why.ends_with("carrier")) {
+        return "connect it, or correct the default route";
+    }
+    if (why.ends_with("relay.egress")) {
+        return "add it to relay.egress, or correct the route";
+    }
+    return version == base::IpVersion::V4 ? "set one, or inner.ipv4 = \"\""
+                                          : "set one, or inner.ipv6 = false";
+}
+
+// The same look as the daemon's: a router with all networks needs no default route.
 void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot& network) {
-    std::string check = "way out ";
-    check += way.name;
+    const std::string check = std::string("way out ") + way.name;
+    const std::string why = no_way_out(*doctor.config, way.version);
+    if (!why.empty()) {
+        const std::string found = why == "no default route" ? "this host has " + why : why;
+        const std::string remedy = way_remedy(why, way.version);
+        if (way.version == base::IpVersion::V6) {
+            doctor.findings.warn(check, found + ": IPv6 of nodes leads nowhere", remedy);
+        } else if (serves_private(*doctor.config, way.version)) {
+            doctor.findings.warn(check, found + ": nodes reach private places alone", remedy);
+        } else {
+            doctor.findings.fail(check, found, remedy);
+        }
+        return;
+    }
     const auto route =
         std::find_if(network.routes.begin(), network.routes.end(), [&](const auto& one) {
             return one.destination.length == 0 && one.destination.address.version == way.version;
         });
-    if (route == network.routes.end()) {
-        const bool is_v4 = way.version == base::IpVersion::V4;
-        const char* const found = "this host has no default route";
-        if (is_v4) {
-            doctor.findings.fail(check, found, "set one, or inner.ipv4 = \"\"");
-        } else {
-            doctor.findings.warn(check,
-                                 "this host has no default route: IPv6 of nodes leads nowhere",
-                                 "set one, or inner.ipv6 = false");
-        }
-        return;
-    }
-    const io::LinkEntry* link = network.link(route->interface_index);
-    const std::string name = link != nullptr ? link->name : "?";
-    const auto& egress = doctor.config->relay.egress;
-    const bool is_egress =
-        egress.empty() || std::find(egress.begin(), egress.end(), name) != egress.end();
-    if (!is_egress) {
-        doctor.findings.warn(check,
-                             "the default route leads by " + name + ", which is not in egress",
-                             "add it to relay.egress, or correct the route");
-    } else if (link != nullptr && link->mtu < kSmallestMtu) {
-        doctor.findings.fail(check, name + " has MTU " + std::to_string(link->mtu),
-                             "ip link set " + name + " mtu 1500");
+    const io::LinkEntry* link =
+        route != network.routes.end() ? network.link(route->interface_index) : nullptr;
+    if (link == nullptr) {
+        doctor.findings.ok(check, "routes of this host lead there");
+    } else if (link->mtu < kSmallestMtu) {
+        doctor.findings.fail(check, link->name + " has MTU " + std::to_string(link->mtu),
+                             "ip link set " + link->name + " mtu 1500");
     } else {
-        doctor.findings.ok(check, "by " + name + ", MTU " +
-                                      std::to_string(link != nullptr ? link->mtu : 0));
+        doctor.findings.ok(check, "by " + link->name + ", MTU " + std::to_string(link->mtu));
     }
 }
 

@@ -10,6 +10,7 @@
 #include "snapt/connection_room.hpp"
 #include "snapt/forwarding_parameters.hpp"
 #include "snapt/nat_ports.hpp"
+#include "snapt/settled_trouble.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <array>
@@ -54,9 +55,9 @@ class HostNetwork {
     // Any thread. Configured, and not switched off on this host.
     bool has_ipv6() const { return has_ipv6_; }
     // Any thread. Checks whether the host still forwards packets of nodes, restores our part of
-    // that, and says what else blocks them; empty: nothing. Milliseconds after a change of rules,
-    // less otherwise. `is_thorough`: also checks the rules of others.
-    std::string watch(bool is_thorough);
+    // that, and says what else blocks them. Milliseconds after a change of rules, less otherwise.
+    // `is_thorough`: also checks the rules of others.
+    ForwardingTroubles watch(bool is_thorough);
     // Any thread. Sets a new limit `user_flows`; the counts of all leases start anew.
     void set_user_flows(uint32_t user_flows);
     // New connections that were refused; nothing where there is no limit.
@@ -88,6 +89,7 @@ class HostNetwork {
     base::Result<void> put_back_tables(const Prints& found);
     void say_put_back(const std::string& what);
     std::string watch_others();
+    std::string watch_way_out(const ForwardingPath& path);
     // host_network_parameters.cpp
     std::vector<ForwardingPath> paths() const;
     void remember_parameters();
@@ -143,6 +145,7 @@ class HostNetwork {
         return version == base::IpVersion::V4 ? guards_[0] : guards_[1];
     }
     std::array<Guard, 2> guards_{};
+    std::array<bool, 2> had_way_out_{};  // IPv4, IPv6: since the start
 };
 
 }  // namespace continuo::snapt

@@ -9,6 +9,7 @@
 #include "snapt/relay_check.hpp"
 #include "snapt/written_print.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace continuo::snapt {
@@ -199,10 +200,23 @@ std::string HostNetwork::watch_others() {
     return others_trouble_;
 }
 
-std::string HostNetwork::watch(bool is_thorough) {
+// Hosts that reach all their places without a default route are meant so, and one that begins
+// without IPv4 has its way out when it is first seen. IPv6 is told from the start, as leases have
+// it by default, except where private places are served alone (`relay.allow`).
+std::string HostNetwork::watch_way_out(const ForwardingPath& path) {
+    bool& had_it = had_way_out_[path.version == base::IpVersion::V4 ? 0 : 1];
+    const std::string why = no_way_out(config_, path.version);
+    had_it = had_it || why.empty();
+    const bool is_told =
+        path.version == base::IpVersion::V6 && !serves_private(config_, path.version);
+    return had_it || is_told ? why : "";
+}
+
+ForwardingTroubles HostNetwork::watch(bool is_thorough) {
     const std::lock_guard lock(mutex_);
+    ForwardingTroubles found;
     if (!is_set_up_) {
-        return "";
+        return found;
     }
     Troubles troubles;
     if (const auto tables = watch_tables(); !tables) {
@@ -215,11 +229,17 @@ std::string HostNetwork::watch(bool is_thorough) {
     if (!others.empty()) {
         troubles.push_back(others);
     }
-    std::string text;
     for (const std::string& trouble : troubles) {
-        text += (text.empty() ? "" : "; ") + trouble;
+        found.all += (found.all.empty() ? "" : "; ") + trouble;
     }
-    return text;
+    for (const ForwardingPath& path : paths()) {
+        found.carried.push_back(path.version);
+        if (!is_closed(path)) {
+            found.of(path.version) = watch_way_out(path);
+        }
+    }
+    found.had_ipv6 = had_way_out_[1];
+    return found;
 }
 
 }  // namespace continuo::snapt

@@ -26,6 +26,7 @@ LedgerOptions ledger_options(const SnaptConfig& config, const std::string& state
     options.price_permille = config.accounting.price_permille;
     options.reserve_bytes = kReserveBytes;
     options.is_clock_synchronised = io::is_clock_synchronised;
+    options.clocks = io::read_clocks;
     return options;
 }
 

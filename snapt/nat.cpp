@@ -161,7 +161,7 @@ std::string join(const List& list, ToText to_text) {
 // "oifname ..." for packets that leave by an egress interface.
 std::string egress_match(const RelayOptions& options) {
     if (options.egress.empty()) {
-        return "oifname != { \"lo\", " + quoted(options.device) + " }";
+        return leaves_host(options.device);
     }
     return "oifname { " + join(options.egress, quoted) + " }";
 }
@@ -180,22 +180,30 @@ std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
     return text + "  }\n";
 }
 
+// The SNAPT's own, the first of a prefix, is no lease.
+IpAddress own_address(const IpPrefix& lease) {
+    IpAddress own = lease.address;
+    own.octets[own.bytes().size() - 1] |= 1U;
+    return own;
+}
+
 std::string spoof_rule(IpVersion version, const std::optional<IpPrefix>& lease) {
     if (!lease) {
         const std::string family = version == IpVersion::V4 ? "ipv4" : "ipv6";
         return "    meta nfproto " + family + " counter name spoofed drop\n";
     }
-    return "    " + family_word(version) + " saddr != " + lease->to_string() +
-           " counter name spoofed drop\n";
+    const std::string saddr = "    " + family_word(version) + " saddr ";
+    const std::string drop = " counter name spoofed drop\n";
+    return saddr + "!= " + lease->to_string() + drop + saddr + own_address(*lease).to_string() +
+           drop;
 }
 
-// Leases without the SNAPT's own address, which is the first.
+// Leases without the SNAPT's own address.
 std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::string& verdict) {
     if (!lease) {
         return "";
     }
-    IpAddress own = lease->address;
-    own.octets[own.bytes().size() - 1] |= 1U;
+    const IpAddress own = own_address(*lease);
     const std::string daddr = family_word(own.version) + " daddr ";
     return "    " + daddr + lease->to_string() + " " + daddr + "!= " + own.to_string() +
            " counter name client_to_client" + verdict;
@@ -207,8 +215,7 @@ std::string answer_rule(const RelayOptions& options) {
     if (!options.lease_ipv4) {
         return "";
     }
-    return "    iifname != " + quoted(options.device) + " ip daddr " +
-           options.lease_ipv4->to_string() + " " + set_pass_mark() + "\n";
+    return "    ip daddr " + options.lease_ipv4->to_string() + " " + set_pass_mark() + "\n";
 }
 
 // Chains for packets from a node: `up` for other hosts, `self` for this one. Refused packets are
@@ -221,13 +228,13 @@ std::string up_chains(const RelayOptions& options) {
                                        "    ct state invalid counter name invalid drop\n";
     const std::string reject = " reject with icmpx type admin-prohibited\n";
     return "  chain from_node {\n" + is_from_a_node + other_node_rule(options.lease_ipv4, reject) +
-           other_node_rule(options.lease_ipv6, reject) +
+           other_node_rule(options.lease_ipv6, reject) + "    " + set_pass_mark() +
+           "\n"
            "  }\n"
            "  chain prerouting {\n"
            "    type filter hook prerouting priority filter; policy accept;\n"
            "    iifname " +
-           quoted(options.device) + " jump from_node\n    iifname " + quoted(options.device) + " " +
-           set_pass_mark() + "\n" + answer_rule(options) +
+           quoted(options.device) + " goto from_node\n" + answer_rule(options) +
            "  }\n"
            "  chain up {\n"
            "    " +
@@ -272,12 +279,12 @@ std::string filter_chains(const RelayOptions& options) {
            // Router and listener messages of the relay's kernel are not for a lease.
            "  chain output {\n"
            "    type filter hook output priority filter; policy accept;\n"
-           "    oifname " +
+           "    ip daddr 224.0.0.0/4 oifname " +
            device +
-           " ip daddr 224.0.0.0/4 drop\n"
-           "    oifname " +
+           " drop\n"
+           "    ip6 daddr ff00::/8 oifname " +
            device +
-           " ip6 daddr ff00::/8 drop\n"
+           " drop\n"
            "  }\n";
 }
 
@@ -312,7 +319,7 @@ std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease)
     std::copy_if(options.source_pool.begin(), options.source_pool.end(), std::back_inserter(pool),
                  [&](const IpAddress& address) { return address.version == version; });
     const std::string match =
-        "    " + egress_match(options) + " " + family + " saddr " + lease.to_string() + " ";
+        "    " + family + " saddr " + lease.to_string() + " " + egress_match(options) + " ";
     if (pool.empty()) {
         return port_rules(match, "masquerade to ", options.source_ports) + match + "masquerade\n";
     }
@@ -348,9 +355,8 @@ std::string leak_chain(const RelayOptions& options) {
                        "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
     for (const auto& lease : {options.lease_ipv4, options.lease_ipv6}) {
         if (lease) {
-            text += "    oifname != { \"lo\", " + quoted(options.device) + " } " +
-                    family_word(lease->address.version) + " saddr " + lease->to_string() +
-                    " counter name leak drop\n";
+            text += "    " + family_word(lease->address.version) + " saddr " + lease->to_string() +
+                    " " + leaves_host(options.device) + " counter name leak drop\n";
         }
     }
     return text + "  }\n";
@@ -422,6 +428,10 @@ std::string relay_table(std::string_view device) {
     return name;
 }
 
+std::string leaves_host(std::string_view device) {
+    return "oifname != \"lo\" oifname != " + quoted(device);
+}
+
 std::string build_relay_ruleset(const RelayOptions& options) {
     CTN_ASSERT(is_safe_name(options.device));
     CTN_ASSERT(std::all_of(options.egress.begin(), options.egress.end(), is_safe_name));
@@ -467,6 +477,8 @@ std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device) {
     const std::string six = "net/ipv6/conf/" + std::string(device) + "/";
     return {
         {four + "rp_filter", "0", false, true},
+        // The relay and its chain check sources; the kernel's look-up would find nothing more.
+        {four + "accept_local", "1", false, true},
         {four + "send_redirects", "0", false, true},
         {six + "addr_gen_mode", "1", false, true},
         {six + "accept_ra", "0", false, true},

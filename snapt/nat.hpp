@@ -63,6 +63,9 @@ std::string build_nat_ruleset(const RelayOptions& options);
 
 // "inet continuo_snapt_<device>", characters outside [A-Za-z0-9_] as '_'.
 std::string relay_table(std::string_view device);
+// nftables text that matches packets that leave the host: two comparisons, which cost less than a
+// look-up in a set. Rules that every packet meets compare addresses first, which seldom match.
+std::string leaves_host(std::string_view device);
 
 // Forwarding, and the timeouts of conntrack (dataplane::conntrack_timeouts). The named interfaces
 // keep accepting router advertisements while IPv6 forwarding is on

@@ -60,9 +60,8 @@ std::string build_guard_ruleset(const RelayOptions& options) {
                        "    type filter hook postrouting priority srcnat + 30; policy accept;\n";
     for (const auto& lease : {options.lease_ipv4, options.lease_ipv6}) {
         if (lease) {
-            text += R"(    oifname != { "lo", ")" + options.device + R"(" } )" +
-                    (lease->address.is_v4() ? "ip" : "ip6") + " saddr " + lease->to_string() +
-                    " drop\n";
+            text += std::string("    ") + (lease->address.is_v4() ? "ip" : "ip6") + " saddr " +
+                    lease->to_string() + " " + leaves_host(options.device) + " drop\n";
         }
     }
     return text + "  }\n}\n";

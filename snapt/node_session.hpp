@@ -97,9 +97,10 @@ struct UserShare {
     std::shared_ptr<UserMeter> meter;         // of its account; set once it has a session
     base::TokenBucket down_rate{kDownBurst};  // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
-    bool is_stopped = false;         // and its flows have ended
-    base::TimePoint answers_from{};  // the second in which
-    uint32_t answers = 0;            // packets answered in it, because there was no place
+    uint64_t throttled_bits_per_s = 0;  // of the meter, as it was applied
+    bool is_stopped = false;            // and its flows have ended
+    base::TimePoint answers_from{};     // the second in which
+    uint32_t answers = 0;               // packets answered in it, because there was no place
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed

@@ -159,6 +159,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         refuse_down(*node->second, summary, packet->bytes(), now);
         return;
     }
+    follow_meter(*node->second->share);
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
         drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked for it

@@ -139,6 +139,8 @@ class RelayEvents {
     // Flows that ended unanswered: the kernel's connection tracking is to forget them.
     // Returns true if Relay::on_flows_forgotten() follows, false if not possible now.
     virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
+    // A user's packets wait for another look at its credit.
+    virtual void on_credit_used() = 0;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -215,6 +217,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     flow::FlowTable& flows() { return flows_; }
+    const std::array<size_t, base::kTrafficClasses>& flows_by_class() const {
+        return slots_.by_class();
+    }
     const GoneFlows& gone_flows() const { return gone_; }
     const LeftConnections& left_connections() const { return left_; }
     const ConnectionRoom& connection_room() const { return room_; }
@@ -265,8 +270,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
     // Port shown by the capture: the port of a connection is not known here.
     uint16_t stream_port() const;
-    uint8_t tos_of(const session::TransmitItem& item) override {
-        return settings_.tos[base::index_of(item.marked_class)];
+    std::optional<uint8_t> tos_of(const session::TransmitItem& item) override {
+        const uint8_t tos = settings_.tos[base::index_of(item.marked_class)];
+        return item.is_unmarked || tos == 0 ? std::nullopt : std::optional(tos);
     }
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
@@ -320,6 +326,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void send_answer(NodeSession& node, base::ByteView answer, base::TimePoint now);
     // relay_quota.cpp
     void apply_rate(UserShare& share);
+    void follow_meter(UserShare& share);
     std::array<session::ClassSettings, base::kTrafficClasses>
     class_settings_of(const UserShare& share) const;
     void take_meter(UserShare& share, const SessionGrant& grant);

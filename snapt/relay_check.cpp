@@ -5,6 +5,10 @@
 #include "common/io/netlink_route.hpp"
 #include "snapt/nat_guard.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
 #include <net/if.h>
 
 namespace continuo::snapt {
@@ -14,6 +18,11 @@ namespace {
 // Internet addresses that nobody has (RFC 5737, RFC 3849): their route is the default one.
 constexpr const char* kSomewhere4 = "203.0.113.1";
 constexpr const char* kSomewhere6 = "2001:db8::1";
+
+// Root name servers a and k (the root hints of IANA): a default route leads to them, and so do the
+// routes of a router that has all networks of the Internet and no default route.
+constexpr std::array<const char*, 2> kFarAway4 = {"198.41.0.4", "193.0.14.129"};
+constexpr std::array<const char*, 2> kFarAway6 = {"2001:503:ba3e::2:30", "2001:7fd::1"};
 
 bool is_there(const std::string& interface) {
     return ::if_nametoindex(interface.c_str()) != 0;
@@ -26,12 +35,12 @@ base::IpAddress some_lease(const base::IpPrefix& leases) {
     return address;
 }
 
-base::Result<std::string> default_way(const SnaptConfig& config, base::IpVersion version) {
-    const bool is_v4 = version == base::IpVersion::V4;
+// The interface by which this host sends what a node sends there.
+base::Result<std::string> way_of_nodes(const SnaptConfig& config, base::IpAddress destination) {
     auto routes = CTN_TRY(io::RouteClient::open());
     io::RouteClient::ForwardedPacket packet;
-    packet.destination = *base::IpAddress::parse(is_v4 ? kSomewhere4 : kSomewhere6);
-    const auto& leases = is_v4 ? config.inner.ipv4 : config.inner.ipv6;
+    packet.destination = destination;
+    const auto& leases = destination.is_v4() ? config.inner.ipv4 : config.inner.ipv6;
     packet.input_interface = ::if_nametoindex(config.inner.device.c_str());
     if (packet.input_interface == 0 || !leases) {
         return routes.interface_to(packet.destination);
@@ -39,6 +48,37 @@ base::Result<std::string> default_way(const SnaptConfig& config, base::IpVersion
     packet.source = some_lease(*leases);
     packet.mark = kPassMark;
     return routes.interface_to(packet);
+}
+
+base::Result<std::string> default_way(const SnaptConfig& config, base::IpVersion version) {
+    const bool is_v4 = version == base::IpVersion::V4;
+    return way_of_nodes(config, *base::IpAddress::parse(is_v4 ? kSomewhere4 : kSomewhere6));
+}
+
+// Errors of the kernel for a packet without a route, and for routes of the kinds unreachable and
+// prohibit.
+bool is_no_route(const base::Error& error) {
+    return error.code == base::Errc::NotFound || error.sys_errno == ENETUNREACH ||
+           error.sys_errno == EHOSTUNREACH || error.sys_errno == EACCES;
+}
+
+bool has_carrier(const std::string& interface) {
+    auto routes = io::RouteClient::open();
+    const auto link = routes ? routes->link(::if_nametoindex(interface.c_str()))
+                             : base::Result<io::LinkEntry>(routes.error());
+    return !link || link->has_carrier;
+}
+
+std::string no_way_to(const SnaptConfig& config, const base::IpAddress& destination) {
+    const auto way = way_of_nodes(config, destination);
+    if (!way) {
+        return is_no_route(way.error()) ? "no default route" : "";
+    }
+    const auto& egress = config.relay.egress;
+    if (!egress.empty() && std::find(egress.begin(), egress.end(), *way) == egress.end()) {
+        return "the default route leads by " + *way + ", which is not in relay.egress";
+    }
+    return has_carrier(*way) ? "" : *way + " has no carrier";
 }
 
 std::vector<daemon::ForwardWay> ways_of(const std::string& device,
@@ -67,6 +107,25 @@ ForwardingPath path_of(const SnaptConfig& config, base::IpVersion version) {
         }
     }
     return path;
+}
+
+std::string no_way_out(const SnaptConfig& config, base::IpVersion version) {
+    std::string why;
+    for (const char* address : version == base::IpVersion::V4 ? kFarAway4 : kFarAway6) {
+        const std::string found = no_way_to(config, *base::IpAddress::parse(address));
+        if (found.empty()) {
+            return "";
+        }
+        why = why.empty() ? found : why;
+    }
+    return why;
+}
+
+bool serves_private(const SnaptConfig& config, base::IpVersion version) {
+    const auto& allow = config.relay.allow;
+    return std::any_of(allow.begin(), allow.end(), [&](const base::IpPrefix& prefix) {
+        return prefix.address.version == version;
+    });
 }
 
 std::string closing_chain(const ForwardingPath& path) {

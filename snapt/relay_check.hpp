@@ -18,6 +18,12 @@ void check_relay(const SnaptConfig& config, report::Findings& findings);
 // host routes them to; that of its own packets while there is no device.
 ForwardingPath path_of(const SnaptConfig& config, base::IpVersion version);
 
+// Why packets of nodes have no way to the Internet now, such as "no default route"; empty: they
+// have one, or it is not known. Two look-ups of routes at most.
+std::string no_way_out(const SnaptConfig& config, base::IpVersion version);
+// `relay.allow` has places of that version: they need no default route.
+bool serves_private(const SnaptConfig& config, base::IpVersion version);
+
 // The first chain of others that certainly drops all new connections by `path`, as a sentence;
 // empty: none. Milliseconds, more with many rules.
 std::string closing_chain(const ForwardingPath& path);

@@ -27,6 +27,7 @@ void Relay::take_meter(UserShare& share, const SessionGrant& grant) {
 
 void Relay::apply_rate(UserShare& share) {
     const uint64_t throttled = share.meter->throttled_bits_per_s();
+    share.throttled_bits_per_s = throttled;
     uint64_t rate = settings_.user_bits_per_s;
     rate = rate == 0 || throttled == 0 ? std::max(rate, throttled) : std::min(rate, throttled);
     if (rate == share.down_rate.bits_per_s()) {
@@ -42,6 +43,17 @@ void Relay::apply_rate(UserShare& share) {
             node->session.set_class_settings(class_settings_of(share));
             driver_.touch(node->session);
         }
+    }
+}
+
+// With each packet: what a late look lets through is lost.
+void Relay::follow_meter(UserShare& share) {
+    if (share.meter->throttled_bits_per_s() == share.throttled_bits_per_s) {
+        return;
+    }
+    apply_rate(share);
+    if (share.throttled_bits_per_s != 0) {
+        events_.on_credit_used();
     }
 }
 
@@ -94,6 +106,7 @@ void Relay::end_flows_of(UserShare& share, TimePoint now) {
 bool Relay::may_go_up(Flow& flow, size_t bytes, TimePoint now) {
     auto& node = *flow::details_as<NodeSession>(flow);
     if (flow.state != flow::FlowState::Refused) {
+        follow_meter(*node.share);
         base::TokenBucket& rate = node.share->up_rate;
         if (!rate.may_pass(now)) {
             drops_.add(DropReason::UserRate);

@@ -412,7 +412,7 @@ void Relay::count_tunnel(NodeSession& node, bool is_last) {
                                   uint64_t{request.session_number} * base::kTrafficClasses + index;
                 request.traffic_class = traffic_class;
                 request.opened_at_us = flows_.utc_us(loop_.now());
-                slot = slots_.take(request);
+                slot = slots_.take_for_tunnel(request);
             }
             if (slot != nullptr) {
                 flow::add(slot->counters.tunnel_up, up);
@@ -423,7 +423,7 @@ void Relay::count_tunnel(NodeSession& node, bool is_last) {
             }
         }
         if (is_last && slot != nullptr) {
-            slots_.release(std::exchange(slot, nullptr), flow::Cause::SessionEnd);
+            slots_.release_of_tunnel(std::exchange(slot, nullptr), flow::Cause::SessionEnd);
         }
     }
 }

@@ -3,6 +3,7 @@
 #include "common/config/units.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
 
 namespace continuo::snapt {
 
@@ -51,6 +52,7 @@ void write_row(report::JsonWriter& json, const UsageRow& row) {
     json.field("gross_ud", row.gross_ud);
     json.field("discount_ud", row.discount_ud);
     json.field("net_ud", row.net_ud);
+    json.field("net_ud_per_mb", report::ud_per_mb(row.net_ud, row.payload_up, row.payload_down));
     json.end_object();
 }
 

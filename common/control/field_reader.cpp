@@ -16,6 +16,14 @@ base::Result<void> require(const Seen& seen, std::initializer_list<uint8_t> ids)
     return {};
 }
 
+bool read_bool(ByteReader& value) {
+    const uint8_t byte = value.u8();
+    if (byte > 1) {
+        value.fail();
+    }
+    return byte == 1;
+}
+
 std::string read_raw(ByteReader& value, size_t max_bytes) {
     if (value.remaining() > max_bytes) {
         value.fail();

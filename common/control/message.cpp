@@ -276,6 +276,10 @@ struct BodyWriter {
                 writer.chars(host.name);
             });
         }
+        if (entry.no_way_out != VersionSet{}) {  // older nodes skip it
+            writer.field_u8(7, static_cast<uint8_t>((entry.no_way_out.ipv4 ? kBitIpv4 : 0U) |
+                                                    (entry.no_way_out.ipv6 ? kBitIpv6 : 0U)));
+        }
     }
     void write_usage(uint32_t request, std::string_view json) const {
         writer.require(json.size() <= kMaxUsageBytes);

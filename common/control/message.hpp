@@ -129,6 +129,10 @@ struct Accept {
     std::vector<base::IpPrefix> denied{};
     // Flows that it lets the node's user have at a time, on all its nodes; 0: none told.
     uint32_t user_flows = 0;
+
+    bool has_lease(base::IpVersion ip) const {
+        return (ip == base::IpVersion::V4 ? lease_ipv4 : lease_ipv6).has_value();
+    }
     bool operator==(const Accept&) const = default;
 };
 
@@ -190,6 +194,16 @@ struct HostName {
     uint16_t port = 0;
     bool operator==(const HostName&) const = default;
 };
+inline constexpr uint8_t kBitIpv4 = 1;
+inline constexpr uint8_t kBitIpv6 = 2;
+struct VersionSet {
+    bool ipv4 = false;
+    bool ipv6 = false;
+
+    bool has(base::IpVersion version) const { return version == base::IpVersion::V4 ? ipv4 : ipv6; }
+    bool operator==(const VersionSet&) const = default;
+};
+
 struct DirectoryEntry {
     std::string snapt;
     std::string realm;
@@ -198,6 +212,7 @@ struct DirectoryEntry {
     uint32_t price_permille = 1000;  // of the plan's price
     // With `addresses` one at least, kMaxDirectoryAddresses at most.
     std::vector<HostName> names{};
+    VersionSet no_way_out{};  // the host of the SNAPT has no route for their packets
     bool operator==(const DirectoryEntry&) const = default;
 };
 // Replaces the directory known before.

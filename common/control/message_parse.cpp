@@ -10,14 +10,6 @@ namespace {
 using base::ByteReader;
 using base::ByteView;
 
-bool read_bool(ByteReader& value) {
-    const uint8_t byte = value.u8();
-    if (byte > 1) {
-        value.fail();
-    }
-    return byte == 1;
-}
-
 ReceiverLimits read_limits(ByteReader& value) {
     ReceiverLimits limits;
     limits.kept_bytes = value.u32();
@@ -357,6 +349,11 @@ base::Result<DirectoryEntry> parse_entry(ByteView body) {
         case 6:
             entry.names.push_back(read_host_name(value));
             return true;
+        case 7: {
+            const uint8_t bits = value.u8();  // others than these two mean nothing yet
+            entry.no_way_out = {(bits & kBitIpv4) != 0, (bits & kBitIpv6) != 0};
+            return true;
+        }
         default:
             return false;
         }

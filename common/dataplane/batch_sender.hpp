@@ -25,8 +25,8 @@ class SocketDirectory {
     virtual bool send_stream(const session::TransmitItem& /*item*/, base::ByteView /*bytes*/) {
         return false;
     }
-    // Outer ToS octet of the item; 0: as the socket is set.
-    virtual uint8_t tos_of(const session::TransmitItem& item) = 0;
+    // Outer ToS octet of the item; nothing: as the socket is set.
+    virtual std::optional<uint8_t> tos_of(const session::TransmitItem& item) = 0;
     virtual io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) {
         return socket.send(items);
     }

@@ -134,6 +134,28 @@ void write_mtu(report::JsonWriter& json, const session::Session& session) {
     json.field("mtu_confirmed", active ? is_mtu_confirmed(session, *active) : std::nullopt);
 }
 
+void write_class_ways(report::JsonWriter& json,
+                      const session::Session& session,
+                      session::PathMask paths) {
+    json.key("ways").begin_array();
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+        const path::ClassWays* ways = session.paths().class_ways(index);
+        if ((paths & session::mask_of(index)) == 0 || ways == nullptr) {
+            continue;
+        }
+        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+            if (ways->way(traffic_class) != path::ClassWay::Own) {
+                json.begin_object();
+                json.field("class", base::token(traffic_class));
+                json.field("way", path::to_string(ways->way(traffic_class)));
+                json.field("slot", index);
+                json.end_object();
+            }
+        }
+    }
+    json.end_array();
+}
+
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory) {
     json.key("kept_memory").begin_object();
     json.field("bytes", memory.used_bytes());

@@ -48,6 +48,11 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
 // TCP, which has no such size.
 std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path);
 void write_mtu(report::JsonWriter& json, const session::Session& session);
+// The field `ways`: the classes that this end sends on one of the paths in another way than their
+// own, which does not get through (path::ClassWay).
+void write_class_ways(report::JsonWriter& json,
+                      const session::Session& session,
+                      session::PathMask paths);
 // The field `kept_memory`: of packets kept for repeats or order, of all sessions.
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
 // All except process, app, path and names, which only the daemon knows.

@@ -89,8 +89,8 @@ void PacketRecorder::inner_frame(base::ByteView frame, Direction direction) {
 void PacketRecorder::sent(const io::UdpSocket& socket, const io::SendItem& item) {
     const base::Endpoint local = socket.local();
     const base::IpAddress& from = item.from.is_unspecified() ? local.address : item.from;
-    datagrams(CaptureInterface::Outer, {{from, local.port}, item.to, item.tos}, item.bytes,
-              item.segment_bytes, Direction::Outbound);
+    datagrams(CaptureInterface::Outer, {{from, local.port}, item.to, item.tos.value_or(0)},
+              item.bytes, item.segment_bytes, Direction::Outbound);
 }
 
 void PacketRecorder::received(const io::UdpSocket& socket, const io::ReceivedBatch& batch) {

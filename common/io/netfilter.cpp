@@ -128,36 +128,59 @@ struct Connection {
     std::vector<uint8_t> id;
 };
 
-// Removes connections one by one. A missing one is no error, and the first error ends nothing.
+// Removes connections, several with one system call. A missing one is no error, and the first error
+// ends nothing.
 class Removals {
   public:
-    // `at_once`: how many before others may work; 0: all, for what somebody waits for.
-    Removals(NetlinkSocket& socket, size_t at_once) : socket_(socket), at_once_(at_once) {}
-
-    // A thread of low priority, too, keeps a processor until its slice is over, some milliseconds:
-    // it must give it up.
-    void add(NetlinkRequest removal) {
-        if (at_once_ != 0 && ++asked_ % at_once_ == 0) {
-            std::this_thread::yield();
-        }
-        const auto done = socket_.change(removal, "forget connection");
-        if (!done && done.error().code != Errc::NotFound && !has_failed_) {
-            failed_ = done.error();
-            has_failed_ = true;
-        }
-        forgotten_ += done ? 1U : 0U;
+    // `lets_others_work`: between system calls. A thread of low priority, too, keeps a processor
+    // until its slice is over, some milliseconds: it must give it up. Not for what somebody waits
+    // for.
+    Removals(NetlinkSocket& socket, bool lets_others_work)
+        : socket_(socket), lets_others_work_(lets_others_work) {
+        requests_.reserve(NetfilterClient::kForgottenAtOnce);
     }
-    Result<size_t> result() const {
-        return has_failed_ ? Result<size_t>(failed_) : Result<size_t>(forgotten_);
+
+    // Without NLM_F_ACK.
+    void add(NetlinkRequest removal) {
+        requests_.push_back(std::move(removal));
+        if (requests_.size() == NetfilterClient::kForgottenAtOnce) {
+            send();
+            if (lets_others_work_) {
+                std::this_thread::yield();
+            }
+        }
+    }
+    Result<size_t> result() {
+        send();
+        return failed_ ? Result<size_t>(*failed_) : Result<size_t>(forgotten_);
     }
 
   private:
+    void send() {
+        size_t kept = 0;
+        const auto on_refused = [&](const Error& error) {
+            ++kept;
+            note(error);
+        };
+        if (const auto sent = socket_.change_all(requests_, kWhere, on_refused); !sent) {
+            note(sent.error());
+            kept = requests_.size();
+        }
+        forgotten_ += requests_.size() - kept;
+        requests_.clear();
+    }
+    void note(const Error& error) {
+        if (error.code != Errc::NotFound && !failed_) {
+            failed_ = error;
+        }
+    }
+
+    static constexpr std::string_view kWhere = "forget connection";
     NetlinkSocket& socket_;
-    size_t at_once_;
-    size_t asked_ = 0;
+    bool lets_others_work_;
+    std::vector<NetlinkRequest> requests_;
     size_t forgotten_ = 0;
-    bool has_failed_ = false;
-    Error failed_{Errc::System, ""};
+    std::optional<Error> failed_;
 };
 
 // One end of a tuple.
@@ -439,9 +462,9 @@ NetfilterClient::forget_listed(NetlinkRequest list,
             }
         },
         [&] { found.clear(); }));
-    Removals removals(socket_, 0);
+    Removals removals(socket_, false);
     for (const Connection& connection : found) {
-        auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK, family);
+        auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, 0, family);
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(connection.original));
         if (!connection.zone.empty()) {
             removal.attribute(CTA_ZONE, ByteView(connection.zone));
@@ -455,9 +478,9 @@ NetfilterClient::forget_listed(NetlinkRequest list,
 }
 
 Result<size_t> NetfilterClient::forget(std::span<const packet::FiveTuple> connections) {
-    Removals removals(socket_, kForgottenAtOnce);
+    Removals removals(socket_, true);
     for (const packet::FiveTuple& connection : connections) {
-        auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK,
+        auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, 0,
                                    family_of(connection.local.version));
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(name_of(connection, false)));
         removals.add(std::move(removal));

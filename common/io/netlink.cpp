@@ -88,9 +88,10 @@ void NetlinkRequest::text(uint16_t type, std::string_view value) {
     append(std::string(value).c_str(), value.size() + 1);
 }
 
-ByteView NetlinkRequest::finish(uint32_t sequence) {
+ByteView NetlinkRequest::finish(uint32_t sequence, uint16_t more_flags) {
     nlmsghdr header{};
     std::memcpy(&header, bytes_.data(), sizeof header);
+    header.nlmsg_flags = static_cast<uint16_t>(header.nlmsg_flags | more_flags);
     header.nlmsg_len = static_cast<uint32_t>(bytes_.size());
     header.nlmsg_seq = sequence;
     std::memcpy(bytes_.data(), &header, sizeof header);
@@ -169,9 +170,12 @@ Result<NetlinkSocket> NetlinkSocket::open(int protocol) {
 }
 
 Result<void> NetlinkSocket::send(NetlinkRequest& request, std::string_view where) {
-    error_text_.clear();
     interrupted_ = false;
-    const ByteView bytes = request.finish(++sequence_);
+    return send(request.finish(++sequence_), where);
+}
+
+Result<void> NetlinkSocket::send(ByteView bytes, std::string_view where) {
+    error_text_.clear();
     sockaddr_nl kernel{};
     kernel.nl_family = AF_NETLINK;
     const ssize_t sent = ::sendto(fd_.value(), bytes.data(), bytes.size(), 0,
@@ -198,19 +202,22 @@ Error NetlinkSocket::failure(const NetlinkMessage& message, std::string_view whe
     return Error{classify(-error.error), where, -error.error};
 }
 
-Result<NetlinkSocket::Outcome> NetlinkSocket::receive(
-    std::string_view where, bool is_list, const std::function<void(const NetlinkMessage&)>& each) {
+Result<ByteView> NetlinkSocket::read(std::string_view where) {
     const ssize_t got = ::recv(fd_.value(), buffer_.data(), buffer_.size(), MSG_TRUNC);
     if (got < 0) {
-        return errno == EINTR ? Result<Outcome>(Outcome::Continues)
-                              : Error{Errc::System, where, errno};
+        return errno == EINTR ? Result<ByteView>(ByteView()) : Error{Errc::System, where, errno};
     }
     if (static_cast<size_t>(got) > buffer_.size()) {
         return Error{Errc::System, where, EMSGSIZE};
     }
+    return ByteView(buffer_).first(static_cast<size_t>(got));
+}
+
+Result<NetlinkSocket::Outcome> NetlinkSocket::receive(
+    std::string_view where, bool is_list, const std::function<void(const NetlinkMessage&)>& each) {
+    const ByteView bytes = CTN_TRY(read(where));
     Outcome outcome = Outcome::Continues;
     std::optional<Error> failed;
-    const ByteView bytes = ByteView(buffer_).first(static_cast<size_t>(got));
     for_each_message(bytes, [&](const NetlinkMessage& message) {
         if (message.sequence != sequence_ || outcome == Outcome::Done) {
             return;  // left from an abandoned request
@@ -241,6 +248,37 @@ Result<NetlinkSocket::Outcome> NetlinkSocket::receive(
 Result<void> NetlinkSocket::change(NetlinkRequest& request, std::string_view where) {
     CTN_TRY(send(request, where));
     while (CTN_TRY(receive(where, false, [](const NetlinkMessage&) {})) != Outcome::Done) {
+    }
+    return {};
+}
+
+// The kernel answers what fails, and the last one, which asks for it.
+Result<void> NetlinkSocket::change_all(std::span<NetlinkRequest> requests,
+                                       std::string_view where,
+                                       const std::function<void(const Error&)>& on_refused) {
+    if (requests.empty()) {
+        return {};
+    }
+    const uint32_t first = sequence_ + 1;
+    batch_.clear();
+    for (NetlinkRequest& request : requests) {
+        const bool is_last = &request == &requests.back();
+        const ByteView bytes = request.finish(++sequence_, is_last ? NLM_F_ACK : 0);
+        batch_.insert(batch_.end(), bytes.begin(), bytes.end());
+    }
+    CTN_TRY(send(batch_, where));
+    for (bool is_done = false; !is_done;) {
+        for_each_message(CTN_TRY(read(where)), [&](const NetlinkMessage& message) {
+            if (message.type != NLMSG_ERROR || message.sequence - first >= requests.size()) {
+                return;  // left from an abandoned request
+            }
+            const int error = message.fixed<int>();
+            if (error < 0) {
+                on_refused(failure(message, where));
+            }
+            // Without CAP_NET_ADMIN nfnetlink answers the first message alone and drops the rest.
+            is_done = is_done || message.sequence == sequence_ || error == -EPERM;
+        });
     }
     return {};
 }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -34,8 +35,8 @@ class NetlinkRequest {
     }
     // With the terminating zero.
     void text(uint16_t type, std::string_view value);
-    // The finished message.
-    base::ByteView finish(uint32_t sequence);
+    // The finished message. `more_flags` go beside those that it has.
+    base::ByteView finish(uint32_t sequence, uint16_t more_flags = 0);
 
   private:
     void begin_attribute(uint16_t type, size_t value_bytes);
@@ -82,6 +83,13 @@ class NetlinkSocket {
     // Sends a change and waits for its acknowledgement.
     // Errors: NotFound (ENODEV, ENOENT, ESRCH, EADDRNOTAVAIL), System; sys_errno says which.
     base::Result<void> change(NetlinkRequest& request, std::string_view where);
+    // Sends changes without NLM_F_ACK with one system call, and waits until the kernel has handled
+    // all of them, in order. `on_refused` gets the error of each that failed, as above; without the
+    // privilege for any of them once.
+    // Most of them: what the kernel's buffer holds of errors; some hundred.
+    base::Result<void> change_all(std::span<NetlinkRequest> requests,
+                                  std::string_view where,
+                                  const std::function<void(const base::Error&)>& on_refused);
     // Sends a request and passes on each answer, until the last. An interrupted list starts again,
     // after a call to `restart`.
     base::Result<void> list(NetlinkRequest& request,
@@ -95,6 +103,9 @@ class NetlinkSocket {
     enum class Outcome : uint8_t { Continues, Done };
     NetlinkSocket() = default;
     base::Result<void> send(NetlinkRequest& request, std::string_view where);
+    base::Result<void> send(base::ByteView bytes, std::string_view where);
+    // Empty: interrupted.
+    base::Result<base::ByteView> read(std::string_view where);
     base::Result<Outcome> receive(std::string_view where,
                                   bool is_list,
                                   const std::function<void(const NetlinkMessage&)>& each);
@@ -104,6 +115,7 @@ class NetlinkSocket {
     uint32_t sequence_ = 0;
     bool interrupted_ = false;  // the list changed while it was read
     std::vector<uint8_t> buffer_;
+    std::vector<uint8_t> batch_;  // what change_all() sends
     std::string error_text_;
 };
 

@@ -87,6 +87,17 @@ Result<std::vector<LinkEntry>> RouteClient::links() {
     return links;
 }
 
+Result<LinkEntry> RouteClient::link(uint32_t interface_index) {
+    NetlinkRequest request(RTM_GETLINK, 0);
+    ifinfomsg info{};
+    info.ifi_index = static_cast<int>(interface_index);
+    request.fixed(info);
+    std::optional<LinkEntry> link;
+    CTN_TRY(socket_.list(request, "look up interface",
+                         [&](const NetlinkMessage& message) { link = parse_link(message); }));
+    return link ? Result<LinkEntry>(std::move(*link)) : Error{Errc::NotFound, "look up interface"};
+}
+
 Result<void> RouteClient::change_address(uint16_t type,
                                          uint16_t flags,
                                          uint32_t interface_index,

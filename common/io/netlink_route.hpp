@@ -31,6 +31,7 @@ class RouteClient {
     base::Result<void> set_link(uint32_t interface_index, const LinkSettings& settings);
     base::Result<void> delete_link(uint32_t interface_index);
     base::Result<std::vector<LinkEntry>> links();
+    base::Result<LinkEntry> link(uint32_t interface_index);
 
     // Idempotent. IPv6 addresses are usable at once (no duplicate address detection). Deprecated
     // ones are not for new flows where there is another.

@@ -284,10 +284,10 @@ void UdpSocket::SendArrays::finish(std::span<const SendItem> items) {
         if (!from.is_unspecified()) {
             used = add_source(controls[i], used, from);
         }
-        if (const int tos = items[run.first_item].tos; tos != 0) {
+        if (const auto tos = items[run.first_item].tos) {
             const bool is_v4 = items[run.first_item].to.address.is_v4();
             used = add_control(controls[i], used, is_v4 ? IPPROTO_IP : IPPROTO_IPV6,
-                               is_v4 ? IP_TOS : IPV6_TCLASS, tos);
+                               is_v4 ? IP_TOS : IPV6_TCLASS, int{*tos});
         }
         messages[i].msg_hdr.msg_control = used > 0 ? controls[i].bytes.data() : nullptr;
         messages[i].msg_hdr.msg_controllen = used;

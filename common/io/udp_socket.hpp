@@ -79,8 +79,8 @@ struct SendItem {
         base::IpAddress::any(base::IpVersion::V4);  // unspecified: kernel's choice
     base::ByteView bytes;                           // not empty
     uint16_t segment_bytes =
-        0;            // 0: one datagram; else datagrams of that size, the last may be shorter
-    uint8_t tos = 0;  // whole octet; 0: the socket's own
+        0;  // 0: one datagram; else datagrams of that size, the last may be shorter
+    std::optional<uint8_t> tos{};  // whole octet; nothing: the socket's own
 };
 
 // Items of one send() beyond this are not marked in SendResult::dropped_items.

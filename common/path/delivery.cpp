@@ -1,5 +1,7 @@
 #include "common/path/delivery.hpp"
 
+#include "common/wire/space.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -85,6 +87,7 @@ void Delivery::on_acknowledged(SentLog::Position position,
                                uint64_t newly,
                                uint64_t late) {
     const uint64_t bits = newly | late;
+    note_arrived(run, bits);
     has_news_ = true;
     news_ += count(bits);
     frame_news_ += static_cast<uint32_t>(count(bits));
@@ -98,6 +101,17 @@ void Delivery::on_acknowledged(SentLog::Position position,
     }
     if (late != 0 && (!late_ || run.sent_at <= late_->run.sent_at)) {
         late_ = Late{run, late};
+    }
+}
+
+void Delivery::note_arrived(const SentRun& run, uint64_t bits) {
+    const auto highest = static_cast<uint32_t>(std::bit_width(bits)) - 1U;
+    const TimePoint sent_at = run.sent_at_of(run.first + highest);
+    arrived_.any = std::max(arrived_.any, sent_at);
+    if (!run.is_other_way) {
+        const auto space = wire::space_from_number(run.space.space);
+        TimePoint& of_class = arrived_.by_way[base::index_of(space.traffic_class)];
+        of_class = std::max(of_class, sent_at);
     }
 }
 

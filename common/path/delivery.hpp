@@ -17,6 +17,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 
 namespace continuo::path {
 
@@ -79,6 +80,14 @@ class Delivery {
     // trip is the path's own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
 
+    // What ACKs have named for the first time: when the newest of it had left, of all, and of each
+    // class by the way that it takes. TimePoint{}: nothing.
+    struct Arrived {
+        base::TimePoint any{};
+        std::array<base::TimePoint, base::kTrafficClasses> by_way{};
+    };
+    Arrived take_arrived() { return std::exchange(arrived_, Arrived{}); }
+
     // Handles losses and probe time-outs. True: send a probe.
     bool on_time(base::TimePoint now);
     base::TimePoint deadline() const;
@@ -139,6 +148,7 @@ class Delivery {
 
     void
     on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t newly, uint64_t late);
+    void note_arrived(const SentRun& run, uint64_t bits);
     void detect_losses(base::TimePoint now);
     LossSecond& second_of(base::TimePoint now);
     base::Duration time_for(uint64_t bytes) const;
@@ -162,6 +172,7 @@ class Delivery {
     base::Duration peer_interval_{};
     // State of the ACK frame that is being read.
     AckSample sample_;  // newest datagram that was the highest number of a frame
+    Arrived arrived_;
     bool has_news_ = false;
     // Datagrams that this frame acknowledged for the first time.
     uint32_t frame_news_ = 0;

@@ -51,7 +51,8 @@ bool SentLog::joins(const SentRun& former, const SentRun& run, Duration span) {
            former.count + run.count <= kMostDatagrams && former.bytes == run.bytes &&
            former.last_bytes == former.bytes && former.has_packets == run.has_packets &&
            !former.asks && !run.asks && !former.is_size_probe && !run.is_size_probe &&
-           former.is_app_limited == run.is_app_limited && run.sent_at - former.sent_at <= span;
+           former.is_app_limited == run.is_app_limited && former.is_other_way == run.is_other_way &&
+           run.sent_at - former.sent_at <= span;
 }
 
 SentRun SentLog::push(SentRun run, Duration span) {

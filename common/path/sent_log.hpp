@@ -41,6 +41,7 @@ struct SentRun {
     bool asks = false;           // has a PING: an acknowledgement is owed
     bool is_size_probe = false;  // its loss concerns its size only
     bool is_app_limited = false;
+    bool is_other_way = false;  // it took another way than its class does (ClassWay)
 
     uint32_t last() const { return first + count - 1U; }
     // When `number` of this run left: interpolated between the first and the last.

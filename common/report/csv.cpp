@@ -11,10 +11,10 @@ namespace {
 // Each with what belongs to it, in the order of the JSON.
 constexpr std::array<std::string_view, 8> kUsageKeys = {"user",  "account", "removed", "class",
                                                         "snapt", "day",     "month",   "app"};
-constexpr std::array<std::string_view, 16> kUsageFigures = {
-    "flows",         "payload_up",  "payload_down", "inner_up", "inner_down", "pre",
-    "post",          "undelivered", "tun_up",       "tun_down", "as_sent",    "saved",
-    "saved_percent", "gross_ud",    "discount_ud",  "net_ud"};
+constexpr std::array<std::string_view, 17> kUsageFigures = {
+    "flows",         "payload_up",  "payload_down", "inner_up", "inner_down",   "pre",
+    "post",          "undelivered", "tun_up",       "tun_down", "as_sent",      "saved",
+    "saved_percent", "gross_ud",    "discount_ud",  "net_ud",   "net_ud_per_mb"};
 
 std::string field_of(const JsonValue& value) {
     if (value.is_null()) {

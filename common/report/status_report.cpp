@@ -335,8 +335,10 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
     shown.insert(shown.end(), std::begin(numbers), std::end(numbers));
     const bool is_priced = any_has(rows, "net_ud");
     if (is_priced) {
-        const Table::Column prices[] = {
-            {"GROSS", Align::Right, 5}, {"DISCOUNT", Align::Right, 5}, {"NET", Align::Right}};
+        const Table::Column prices[] = {{"GROSS", Align::Right, 5},
+                                        {"DISCOUNT", Align::Right, 5},
+                                        {"NET", Align::Right},
+                                        {"NET/MB", Align::Right, 5}};
         shown.insert(shown.end(), std::begin(prices), std::end(prices));
     }
     const auto& all = rows.items();
@@ -358,7 +360,7 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
                                  bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
             cells.push_back(std::move(text));
         }
-        for (const char* price : {"gross_ud", "discount_ud", "net_ud"}) {
+        for (const char* price : {"gross_ud", "discount_ud", "net_ud", "net_ud_per_mb"}) {
             if (is_priced) {
                 cells.push_back(denarii_cell(row[price]));
             }

@@ -368,6 +368,18 @@ std::string format_denarii(int64_t micro) {
     return (micro < 0 ? "-" : "") + std::to_string(size / kMicro) + "." + below;
 }
 
+std::optional<int64_t>
+ud_per_mb(const std::optional<int64_t>& ud, int64_t bytes_up, int64_t bytes_down) {
+    const double bytes = static_cast<double>(bytes_up) + static_cast<double>(bytes_down);
+    if (!ud || bytes <= 0) {
+        return std::nullopt;
+    }
+    constexpr double kMegabyte = 1e6;
+    constexpr double kMost = 0x1p62;
+    const double each = static_cast<double>(*ud) / bytes * kMegabyte;
+    return static_cast<int64_t>(std::nearbyint(std::clamp(each, -kMost, kMost)));
+}
+
 std::string format_utc(int64_t seconds) {
     const std::time_t time = seconds;
     std::tm fields{};

@@ -86,6 +86,10 @@ std::string format_uptime(uint64_t seconds);                // "02:11:09", "3d 0
 std::string format_percent(std::optional<double> percent);  // "41.2 %"
 std::string format_count(uint64_t count);                   // "1 234 567"
 std::string format_denarii(int64_t micro);                  // "51.220418", of micro-denarii
+// Micro-denarii for 10^6 bytes, up and down together, to the nearest; nothing: unknown, or there
+// are no bytes.
+std::optional<int64_t>
+ud_per_mb(const std::optional<int64_t>& ud, int64_t bytes_up, int64_t bytes_down);
 // Unix time in seconds as UTC text, as in the log: "2026-11-23T18:05:09Z"
 std::string format_utc(int64_t seconds);
 

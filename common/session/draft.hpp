@@ -35,6 +35,7 @@ struct Draft {
     bool has_ping = false;
     bool has_kept = false;  // packets that may be sent again as copies
     bool is_size_probe = false;
+    bool is_other_way = false;  // it takes another way than its class does (path::ClassWay)
 };
 
 }  // namespace continuo::session

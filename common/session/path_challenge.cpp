@@ -18,6 +18,10 @@ constexpr uint32_t kLastSending = UINT8_MAX;
 // A longer time includes an outage of the link, and is not a round trip.
 constexpr Duration kMostUsefulRtt = base::seconds(1);
 
+bool is_unmarked_sending(uint32_t sending) {
+    return sending % 2 == 1;
+}
+
 // Which sending of the challenge was answered; nothing: none.
 std::optional<uint32_t> sending_of(const Tuple& tuple, const wire::ChallengeToken& token) {
     const auto sending = static_cast<uint32_t>(token.back() ^ tuple.token.back());
@@ -26,6 +30,21 @@ std::optional<uint32_t> sending_of(const Tuple& tuple, const wire::ChallengeToke
 }
 
 }  // namespace
+
+void Probe::serialize(base::ByteWriter& body) const {
+    if (announce) {
+        announce->serialize(body);
+    }
+    if (copies) {
+        copies->serialize(body);
+    }
+    if (challenge) {
+        challenge->serialize(body);
+    }
+    if (response) {
+        response->serialize(body);
+    }
+}
 
 // Each sending has its own token, so that its answer gives a round trip (RFC 6298 section 3 ignores
 // repeated segments only because they cannot be told apart).
@@ -36,6 +55,12 @@ wire::Challenge PathSet::stamp_challenge(Tuple& tuple, TimePoint now) {
     wire::Challenge challenge{tuple.token};
     challenge.token.back() ^= static_cast<uint8_t>(std::min(tuple.repetitions, kLastSending));
     return challenge;
+}
+
+// Every second repetition leaves without DSCP, which the network may drop (section 5.1).
+std::optional<path::ClassWay> PathSet::way_of_sending(const Tuple& tuple) {
+    return is_unmarked_sending(tuple.repetitions) ? std::optional(path::ClassWay::Unmarked)
+                                                  : std::nullopt;
 }
 
 void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
@@ -52,6 +77,9 @@ void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
 }
 
 void PathSet::on_withheld(const Probe& probe) {
+    if (probe.is_class_question) {
+        return;  // it is repeated
+    }
     Tuple& tuple = paths_[probe.path].tuples[index_of(probe.traffic_class)];
     tuple.is_withheld = tuple.is_withheld || probe.challenge.has_value();
 }
@@ -77,6 +105,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
         probe.challenge = stamp_challenge(tuple, now);
+        probe.way = way_of_sending(tuple);
+        probe.wants_ack = role_ == Role::Node && has_unconfirmed_class(index, now);
         // Padded only once, so that SNAPT may ask as well and send there before the node does
         // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
@@ -91,15 +121,22 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
 
 void PathSet::on_challenge(const wire::Space& space,
                            const wire::Challenge& challenge,
-                           bool was_padded) {
+                           bool was_padded,
+                           bool is_doubted,
+                           bool is_mere_question) {
     for (size_t i = 0; i < response_count_; ++i) {
         if (responses_[i].space == space && responses_[i].response.token == challenge.token) {
             return;
         }
     }
-    const DueResponse due{space, {challenge.token}, was_padded};
+    const DueResponse due{space, {challenge.token}, was_padded, is_doubted};
     if (response_count_ < kMaxResponses) {
-        responses_[response_count_++] = due;
+        // The last one in the array leaves first.
+        auto* const place = responses_.data() + (is_mere_question ? 0 : response_count_);
+        std::move_backward(place, responses_.data() + response_count_,
+                           responses_.data() + response_count_ + 1);
+        *place = due;
+        ++response_count_;
         return;
     }
     // When many sendings of one challenge arrive at once, the newest is the best sample.
@@ -116,12 +153,19 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         path.mtu = path.search.size();
         return confirm(path, 0, now);
     }
+    if (class_ways_[space.path] != nullptr &&
+        class_ways_[space.path]->on_response(space.traffic_class, response.token, now)) {
+        return false;
+    }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     const auto sending = sending_of(tuple, response.token);
     if (!tuple.is_known || tuple.challenged_at == base::kNever || !sending) {
         return false;
     }
     note_answered(space.path, tuple, *sending, now);
+    if (space.traffic_class == TrafficClass::LtLd && is_unmarked_sending(*sending)) {
+        note_unmarked_answered(space.path, tuple.challenged_at);
+    }
     const ClassMask silent = silent_classes(path, now);
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);

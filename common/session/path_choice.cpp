@@ -39,8 +39,15 @@ constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 std::optional<Destination>
 PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now) const {
+    return destination_by(index, traffic_class, way_of(index, traffic_class), now);
+}
+
+std::optional<Destination> PathSet::destination_by(uint8_t index,
+                                                   TrafficClass traffic_class,
+                                                   path::ClassWay way,
+                                                   TimePoint now) const {
     const Path& path = paths_[index];
-    TrafficClass tuple_class = traffic_class;
+    TrafficClass tuple_class = way == path::ClassWay::Detour ? TrafficClass::LtLd : traffic_class;
     if (role_ == Role::Snapt) {
         const Tuple& own = path.tuples[index_of(traffic_class)];
         const TimePoint heard_at = path.tuples[kLtLd].heard_at;
@@ -60,6 +67,7 @@ PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now
     }
     const uint64_t room = room_for(path, traffic_class);
     Destination result{index, tuple_class, tuple.remote, tuple.local, path.mtu, room};
+    result.is_unmarked = way != path::ClassWay::Own;
     if (!tuple.is_proven) {
         const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
         const uint64_t taken = tuple.unproven_sent_bytes + kChallengeRoomBytes;

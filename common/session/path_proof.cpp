@@ -152,6 +152,7 @@ void PathSet::on_acks_read(TimePoint now) {
             continue;
         }
         delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
+        note_class_arrived(index, now);
         Path& path = paths_[index];
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
         path.is_full = delivery->rate().has_queue();
@@ -201,6 +202,9 @@ void PathSet::forget_round_trips(uint8_t index) {
 
 void PathSet::forget_delivery(uint8_t index) {
     deliveries_[index].reset();
+    if (class_ways_[index] != nullptr) {
+        class_ways_[index]->forget_sent();
+    }
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;
     paths_[index].is_full = false;

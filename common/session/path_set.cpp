@@ -59,6 +59,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     Path& path = paths_[index];
     path = Path{};
     forget_delivery(index);
+    class_ways_[index].reset();
     withdrawals_due_[index] = 0;
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
@@ -78,6 +79,7 @@ void PathSet::forget(uint8_t index) {
     paths_[index] = Path{};
     paths_[index].state = PathState::Dead;
     forget_delivery(index);
+    class_ways_[index].reset();
     used_ &= static_cast<PathMask>(~mask_of(index));
 }
 
@@ -205,6 +207,7 @@ void PathSet::move_tuple(const wire::Space& space,
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
     if (is_lt_ld && tuple.remote.address != from.address) {
         forget_round_trips(space.path);  // another network; a changed port is a NAT's doing
+        class_ways_[space.path].reset();
     }
     if (is_lt_ld) {
         path.search.distrust();
@@ -266,6 +269,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     }
     for (const uint8_t any : {active_.value_or(path), path}) {
         expect_nothing(paths_[any]);  // nobody may be there to answer
+        if (class_ways_[any] != nullptr) {
+            class_ways_[any]->forget_sent();  // it is repeated on another path
+        }
     }
     active_ = path;
     paths_[path].heard_at = now;
@@ -313,19 +319,14 @@ void PathSet::on_sent(const Destination& destination,
 std::optional<Probe> PathSet::next_probe(TimePoint now) {
     while (response_count_ > 0) {
         const DueResponse due = responses_[--response_count_];
-        const Tuple& tuple = paths_[due.space.path].tuples[index_of(due.space.traffic_class)];
-        if (!tuple.is_known) {
-            continue;
+        if (paths_[due.space.path].tuples[index_of(due.space.traffic_class)].is_known) {
+            return response_probe(due, now);
         }
-        Probe probe{due.space.path, due.space.traffic_class, tuple.remote, tuple.local};
-        probe.response = due.response;
-        probe.is_padded = due.is_padded;
-        return probe;
     }
     std::optional<Probe> probe;
     any_used([&](uint8_t index) {
         if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now)) &&
-            !(probe = ping_probe(index))) {
+            !(probe = class_probe(index, now)) && !(probe = ping_probe(index))) {
             probe = mtu_probe(index, now);
         }
         return probe.has_value();
@@ -360,6 +361,8 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     probe.announce = announce;
     probe.challenge = challenge;
     probe.is_padded = is_padded;
+    probe.way = way_of_sending(announced);
+    probe.wants_ack = has_unconfirmed_class(index, now);
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);
     }
@@ -377,6 +380,9 @@ TimePoint PathSet::next_deadline() const {
         }
         if ((pings_due_ & mask_of(index)) != 0) {
             earliest = TimePoint{};
+        }
+        if (asks_by_class(index)) {
+            earliest = std::min(earliest, class_ways_[index]->deadline(class_times(index)));
         }
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);

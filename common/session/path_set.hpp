@@ -21,6 +21,7 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/class_ways.hpp"
 #include "common/path/delivery.hpp"
 #include "common/session/path_types.hpp"
 #include "common/wire/ack_ranges.hpp"
@@ -117,7 +118,8 @@ class PathSet {
 
     // A run of datagrams of one space left.
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
-        const uint8_t index = wire::space_from_number(run.space.space).path;
+        const auto space = wire::space_from_number(run.space.space);
+        const uint8_t index = space.path;
         auto& delivery = deliveries_[index];
         if (delivery == nullptr) {
             if (!run.has_packets) {
@@ -127,6 +129,7 @@ class PathSet {
                 std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
         }
         delivery->on_sent(run, now);
+        note_class_sent(index, space.traffic_class, run, now);
     }
     // The sender's queues are empty.
     void on_app_limited() {
@@ -140,6 +143,8 @@ class PathSet {
     // Datagrams sent before `now`, on any path, are excluded from rate samples: they are sent again
     // under the same number.
     void distrust_samples(base::TimePoint now);
+    // Keys have changed: the peer owes no ACK for what left under the former ones.
+    void forget_sent();
     // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
     // on_acks_read() after the last range of a datagram. `highest`: as in path::Delivery.
     void on_ack_range(uint32_t epoch,
@@ -174,7 +179,14 @@ class PathSet {
     }
     // Bytes that may be sent on the path; the sender sets it from its socket.
     void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
-    void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
+    // `is_doubted`: it asks for a size or a way, or repeats, so that its answer leaves without
+    // DSCP. `is_mere_question`: it asks for a size or a way; such are answered in their order, and
+    // after all others, of which the newest is the best sample.
+    void on_challenge(const wire::Space& space,
+                      const wire::Challenge& challenge,
+                      bool was_padded,
+                      bool is_doubted,
+                      bool is_mere_question = false);
     // True when this made the path usable.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
     // `wants_answer`: the datagram carries packets, so an answer should come, if only to a
@@ -262,6 +274,19 @@ class PathSet {
     bool has_timed_out(uint8_t index) const {
         return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
     }
+    // Node: datagrams of that class have taken another socket, so that the SNAPT sees them at
+    // another address although nothing has moved.
+    bool has_changed_socket(const wire::Space& space, base::TimePoint now) const {
+        const auto& ways = class_ways_[space.path];
+        return ways != nullptr &&
+               ways->has_taken_detour(space.traffic_class, kChallengeLifetime, now);
+    }
+    path::ClassWay way_of(uint8_t index, base::TrafficClass traffic_class) const {
+        const auto& ways = class_ways_[index];
+        return ways == nullptr ? path::ClassWay::Own : ways->way(traffic_class);
+    }
+    // The ways that the classes take on the path; null: each its own.
+    const path::ClassWays* class_ways(uint8_t index) const { return class_ways_[index].get(); }
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
@@ -272,6 +297,7 @@ class PathSet {
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
     static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
+    static std::optional<path::ClassWay> way_of_sending(const Tuple& tuple);
     void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
     void move_tuple(const wire::Space& space,
                     const base::Endpoint& from,
@@ -320,6 +346,22 @@ class PathSet {
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
+    // path_classes.cpp
+    bool asks_by_class(uint8_t index) const;
+    static const Tuple& current_tuple(const Path& path);
+    path::ClassWays::Times class_times(uint8_t index) const;
+    void note_class_sent(uint8_t index,
+                         base::TrafficClass traffic_class,
+                         const path::SentRun& run,
+                         base::TimePoint now);
+    void note_class_arrived(uint8_t index, base::TimePoint now);
+    void note_unmarked_answered(uint8_t index, base::TimePoint since);
+    bool has_unconfirmed_class(uint8_t index, base::TimePoint now) const;
+    std::optional<Destination> destination_by(uint8_t index,
+                                              base::TrafficClass traffic_class,
+                                              path::ClassWay way,
+                                              base::TimePoint now) const;
+    std::optional<Probe> class_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
     void use(uint8_t index) { used_ |= mask_of(index); }
@@ -358,6 +400,8 @@ class PathSet {
     PathMask used_ = 0;  // saves a look at all paths for each packet
     // Null for a path that carries no packets.
     std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
+    // Null likewise, and for TCP; kept while the path is in the same network.
+    std::array<std::unique_ptr<path::ClassWays>, wire::kMaxPaths> class_ways_;
     PathMask pings_due_ = 0;
     bool has_narrowed_ = false;
     // Paths named by the acknowledgements being read.
@@ -381,7 +425,9 @@ class PathSet {
         wire::Space space;
         wire::Response response;
         bool is_padded = false;
+        bool is_doubted = false;
     };
+    Probe response_probe(const DueResponse& due, base::TimePoint now);
     std::array<DueResponse, kMaxResponses> responses_{};
     size_t response_count_ = 0;
 };

@@ -132,6 +132,9 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
             deliveries_[index]->on_time(now)) {
             pings_due_ |= mask_of(index);
         }
+        if (asks_by_class(index)) {
+            class_ways_[index]->on_time(class_times(index), random_, now);
+        }
         const bool is_told = proof_deadline(index) <= now
                                  ? on_proof_missing(index, now)
                                  : silence_deadline(paths_[index]) <= now && on_silence(index, now);

@@ -4,6 +4,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/class_ways.hpp"
 #include "common/path/mtu_search.hpp"
 #include "common/path/rtt_estimator.hpp"
 #include "common/wire/frame.hpp"
@@ -57,6 +58,7 @@ struct Tuple {
     bool was_sent = false;
     bool is_withheld = false;  // a due challenge that was not sent: too few bytes were received
     bool is_remapped = false;  // SNAPT: replaced a proven tuple, and is not proven yet
+    base::TimePoint answered_at = base::kNever;  // when the latest RESPONSE left
 };
 
 struct Path {
@@ -157,8 +159,16 @@ struct Probe {
     std::optional<wire::Challenge> challenge{};
     std::optional<wire::Response> response{};
     bool has_ping = false;     // a probe of path::Liveness
+    bool wants_ack = false;    // a PING as well; it is repeated with the question, not by a timer
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no
+    // The tuple that the datagram takes, where it is another class's.
+    std::optional<base::TrafficClass> tuple_class{};
+    std::optional<path::ClassWay> way{};  // nothing: the one that its class takes
+    bool is_class_question = false;       // asked by path::ClassWays: its answer proves no tuple
+
+    // Announcements, question and answer.
+    void serialize(base::ByteWriter& body) const;
 };
 
 struct Destination {
@@ -168,6 +178,7 @@ struct Destination {
     base::Endpoint from;
     uint16_t mtu = 1500;
     uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple, or TCP, may still be sent
+    bool is_unmarked = false;            // DSCP 0 in place of that of the class
 };
 
 }  // namespace continuo::session

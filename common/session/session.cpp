@@ -104,6 +104,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
         keepalive_due_ = true;  // lets SNAPT hear the epoch even if there is nothing to send
+        paths_.forget_sent();
     }
 }
 

@@ -25,8 +25,11 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     const bool is_announcement = scratch_.has_frame<wire::Announce>();
     const bool is_long_announcement =
         is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
-    // A padded CHALLENGE alone is an MTU probe: its answer is short, and nothing has moved.
-    const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
+    // A padded CHALLENGE alone asks for the MTU, or for the way of a class: its answer is short,
+    // and nothing has moved.
+    const bool is_mere_question = !is_announcement && scratch_.has_frame<wire::Pad>();
+    // A short announcement is a repetition.
+    const bool is_doubted = is_mere_question || (is_announcement && !is_long_announcement);
     bool is_repeating = false;
     ClassMask remapped = 0;
     bool has_moved = false;
@@ -37,9 +40,12 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             apply_ack(opened, *ack, now);
             has_ack = true;
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
-            paths_.on_challenge(space, *challenge, is_long_announcement);
-            if (settings_.role == Role::Node && !is_mtu_probe) {
-                host_.on_path_challenged(*this, space.path, now);
+            paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted,
+                                is_mere_question);
+            if (settings_.role == Role::Node && !is_mere_question) {
+                if (!paths_.has_changed_socket(space, now)) {
+                    host_.on_path_challenged(*this, space.path, now);
+                }
                 let_lt_ld_be_heard(space, now);
                 if (space.traffic_class == base::TrafficClass::LtLd &&
                     paths_.active() == space.path) {

@@ -265,6 +265,9 @@ void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
     epoch.is_heard = true;
     if (&epoch == current_.get() && previous_) {
         previous_->retire_at = now + elision::skew_for(paths_.largest_rtt());
+        if (settings_.role == Role::Snapt) {
+            paths_.forget_sent();  // it has sent under the former keys until now
+        }
     }
 }
 

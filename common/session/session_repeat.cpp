@@ -193,6 +193,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         item.marked_class = entry.traffic_class;
         item.to = destination->to;
         item.from = destination->from;
+        item.is_unmarked = destination->is_unmarked;
         item.length = static_cast<uint32_t>(bytes.size());
         item.segment_bytes = count > 1 ? entry.segment_bytes : uint16_t{0};
         item.datagrams = count;

@@ -24,6 +24,9 @@ constexpr size_t kBesideLoneAck = 22;
 constexpr uint64_t kLongestAtRate = 20;
 // CLOSED frames in a datagram: each costs the other end 32 look-ups.
 constexpr size_t kMostClosed = 4;
+// A question is as much longer than its frame, so that three answers, whose header is two bytes
+// longer, fit into three times its size: the detour moves the tuple that they go to.
+constexpr size_t kClassQuestionPad = 3;
 
 }  // namespace
 
@@ -124,6 +127,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     run.has_packets = has_packets;
     run.asks = draft.has_ping;
     run.is_size_probe = draft.is_size_probe;
+    run.is_other_way = draft.is_other_way;
     paths_.on_numbered(run, now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
@@ -136,6 +140,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     item.marked_class = draft.header.traffic_class;
     item.to = draft.destination.to;
     item.from = draft.destination.from;
+    item.is_unmarked = draft.destination.is_unmarked;
     item.length = static_cast<uint32_t>(length);
     const bool is_overhead = members.empty();
     if (!is_overhead) {
@@ -164,9 +169,12 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         return false;
     }
     const Path& path = paths_.path(probe->path);
-    Destination destination{probe->path, probe->traffic_class, probe->to, probe->from, path.mtu,
-                            UINT64_MAX};
-    const Tuple& tuple = path.tuples[index_of(probe->traffic_class)];
+    const TrafficClass tuple_class = probe->tuple_class.value_or(probe->traffic_class);
+    Destination destination{probe->path, tuple_class, probe->to, probe->from, path.mtu};
+    const path::ClassWay usual = paths_.way_of(probe->path, probe->traffic_class);
+    const path::ClassWay way = probe->way.value_or(usual);
+    destination.is_unmarked = way != path::ClassWay::Own;
+    const Tuple& tuple = path.tuples[index_of(tuple_class)];
     const uint32_t overhead = outer_overhead(probe->to.address);
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
@@ -190,35 +198,29 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
                                          elision::Setting::Forbidden);
     ByteWriter body(
         draft->datagram.subspan(draft->header.size(), std::max<size_t>(kControlBodyBytes, padded)));
-    if (probe->announce) {
-        probe->announce->serialize(body);
-    }
-    if (probe->copies) {
-        probe->copies->serialize(body);
-    }
-    if (probe->challenge) {
-        probe->challenge->serialize(body);
-    }
-    if (probe->response) {
-        probe->response->serialize(body);
-    }
-    if (probe->has_ping) {
+    probe->serialize(body);
+    if (probe->has_ping || probe->wants_ack) {
         wire::Ping{}.serialize(body);
-        draft->has_ping = true;
+        draft->has_ping = probe->has_ping;
     }
     draft->is_size_probe = probe->outer_bytes != 0;
+    const bool is_own_tuple = usual == path::ClassWay::Detour && tuple_class != TrafficClass::LtLd;
+    draft->is_other_way = way != usual || is_own_tuple;
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
         asked_to_repeat_at_ = now;
     }
-    // The few bytes allowed to an unproven tuple are for the answer.
-    if (probe->outer_bytes == 0 && (tuple.is_proven || padded != 0)) {
+    // The few bytes allowed to an unproven tuple are for the answer. A class question stays short.
+    if (probe->outer_bytes == 0 && !probe->is_class_question && (tuple.is_proven || padded != 0)) {
         write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
-    if (unpadded < padded) {
-        wire::Pad{padded - unpadded}.serialize(body);
+    // To the node a CHALLENGE without PAD says that its address has changed.
+    const size_t wanted =
+        std::max(padded, probe->is_class_question ? unpadded + kClassQuestionPad : 0);
+    if (unpadded < wanted) {
+        wire::Pad{wanted - unpadded}.serialize(body);
     }
     finish_draft(*draft, body.size(), batch, now);
     return true;

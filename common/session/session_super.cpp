@@ -158,6 +158,7 @@ uint32_t Session::send_run(Draft& draft,
     out.marked_class = draft.header.traffic_class;
     out.to = to.to;
     out.from = to.from;
+    out.is_unmarked = to.is_unmarked;
     out.length = static_cast<uint32_t>(used);
     out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
     out.datagrams = static_cast<uint16_t>(count);

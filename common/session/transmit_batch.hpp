@@ -42,6 +42,7 @@ struct TransmitItem {
     base::TrafficClass traffic_class =
         base::TrafficClass::LtLd;  // class of the tuple: selects socket and address
     base::TrafficClass marked_class = base::TrafficClass::LtLd;  // class of the content: outer DSCP
+    bool is_unmarked = false;                                    // outer DSCP 0 instead
     base::Endpoint to;
     base::Endpoint from;  // address that the peer knows; unspecified: the socket's own
     uint32_t offset = 0;

@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check | classify)
+            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check | classify | estimate)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -22,7 +22,7 @@ _cnapt()
     done
 
     case $previous in
-        --config | --policy | --socket | --pcap)
+        --config | --policy | --socket | --pcap | --svg)
             _cnapt_files -f "$current"
             return
             ;;
@@ -56,15 +56,15 @@ _cnapt()
             _cnapt_zones "$current"
             return
             ;;
-        --timeout | --from | --to | --user | --process | --count | --limit) return ;;
+        --timeout | --from | --to | --user | --process | --count | --limit | --rate | --rtt) return ;;
     esac
 
     case $command in
-        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check classify help --help --version' ;;
+        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check classify estimate help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check classify' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check classify estimate' -- "$current"))
                 return
             fi
             ;;
@@ -85,6 +85,7 @@ _cnapt()
             ;;
         doctor) options='--config --policy --state' ;;
         classify) options='--pcap --config --policy --wide' ;;
+        estimate) options='--pcap --rate --rtt --svg --config --policy --wide' ;;
         usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         check)
             options='--config --policy'

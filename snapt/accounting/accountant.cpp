@@ -113,6 +113,14 @@ void Accountant::set_on_credit(std::function<void()> on_credit) {
     on_credit_ = std::move(on_credit);
 }
 
+void Accountant::look_soon() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_look_asked_ = true;
+    }
+    wake_.notify_one();
+}
+
 void Accountant::flush() {
     std::promise<void> served;
     {
@@ -148,6 +156,7 @@ LedgerStatus Accountant::status() const {
     const std::lock_guard lock(mutex_);
     LedgerStatus status = status_;
     status.booking_error = desk_->booking_trouble();
+    status.charged_ud = desk_->charged_ud();
     if (write_error_) {
         status.write_error = write_error_->where;
         status.write_error_since_us = write_error_since_us_;
@@ -183,10 +192,11 @@ void Accountant::end_thread() {
 void Accountant::run() {
     std::unique_lock lock(mutex_);
     while (true) {
-        const auto is_wanted = [this] {
-            return !commands_.empty() || tick_us_ || !waiting_.empty() || is_ending_;
+        const auto is_wanted = [this, was_asked = is_look_asked_] {
+            return !commands_.empty() || tick_us_ || !waiting_.empty() || is_ending_ ||
+                   is_look_asked_ != was_asked;
         };
-        if (const auto look_at = next_look()) {
+        if (const auto look_at = next_look(is_look_asked_)) {
             wake_.wait_until(lock, *look_at, is_wanted);
         } else {
             wake_.wait(lock, is_wanted);
@@ -197,6 +207,7 @@ void Accountant::run() {
         std::deque<Command> commands = std::exchange(commands_, {});
         const std::optional<int64_t> tick_us = std::exchange(tick_us_, std::nullopt);
         const std::vector<std::promise<void>*> waiting = std::exchange(waiting_, {});
+        const bool is_asked = is_look_asked_;
         lock.unlock();
         serve(std::move(commands));
         if (tick_us) {
@@ -205,7 +216,7 @@ void Accountant::run() {
             on_tick(*tick_us);
             seal_for_quotas(*tick_us);
         }
-        const auto look_at = next_look();
+        const auto look_at = next_look(is_asked);
         if (look_at && (tick_us || Clock::now() >= *look_at)) {
             using std::chrono::duration_cast;
             const auto since_tick = Clock::now() - ticked_at_;
@@ -222,14 +233,18 @@ void Accountant::run() {
 }
 
 // Nothing before the first tick: there is no traffic either.
-std::optional<Accountant::Clock::time_point> Accountant::next_look() const {
+std::optional<Accountant::Clock::time_point> Accountant::next_look(bool is_asked) const {
     return credits_.is_empty() || ticked_at_ == Clock::time_point{}
                ? std::nullopt
-               : std::optional(looked_at_ + kCreditLook);
+               : std::optional(looked_at_ + (is_asked ? kLeastBetweenCreditLooks : kCreditLook));
 }
 
 void Accountant::look_at_credits(int64_t now_us) {
     looked_at_ = Clock::now();
+    {
+        const std::lock_guard lock(mutex_);
+        is_look_asked_ = false;
+    }
     const auto changed = credits_.look(now_us);
     if (!changed && must_tell_) {
         base::log(base::LogLevel::Error, "accounting: credits cannot be read: %.*s",

@@ -61,6 +61,8 @@ class Accountant {
     // Seals, then sums. False: too many questions wait.
     bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
 
+    // A grant of credit is used up (UserMeter): looks at credits as soon as it can.
+    void look_soon();
     // Called on the ledger's thread when credit has changed the state of a meter. Set it before
     // sessions are opened.
     void set_on_credit(std::function<void()> on_credit);
@@ -103,7 +105,7 @@ class Accountant {
     void commit(std::vector<Opening>& openings);
     base::Result<void> prepare(const Opening& opening);
     void look_at_credits(int64_t now_us);
-    std::optional<Clock::time_point> next_look() const;
+    std::optional<Clock::time_point> next_look(bool is_asked) const;
     void answer(const std::vector<Question>& questions);
     UsageDone priced(UsageDone done) const;
     void note(const base::Result<size_t>& sealed);
@@ -130,6 +132,7 @@ class Accountant {
     std::optional<int64_t> tick_us_;
     std::vector<std::promise<void>*> waiting_;  // flush() calls
     bool is_ending_ = false;
+    bool is_look_asked_ = false;
     std::function<void()> on_credit_;
     LedgerStatus status_;
     std::optional<base::Error> write_error_;  // of the latest write; nothing: it went well

@@ -1,6 +1,7 @@
 #include "snapt/accounting/charges.hpp"
 
 #include "common/base/traffic_class.hpp"
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/accounting/charge_rows.hpp"
 
 #include <algorithm>
@@ -139,8 +140,8 @@ void add_record(ChargeSums& sums,
     sums.post += record.bytes.post;
     if (plan != nullptr && record.cls >= 0 && record.cls < int64_t{base::kTrafficClasses}) {
         const rating::Charge charge = rating::rate(*plan, record.usage, multiplier);
-        sums.gross_ud += charge.gross_ud;
-        sums.discount_ud += charge.discount_ud;
+        sums.gross_ud = bounded_sum(sums.gross_ud, charge.gross_ud);
+        sums.discount_ud = bounded_sum(sums.discount_ud, charge.discount_ud);
     }
 }
 

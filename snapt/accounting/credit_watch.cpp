@@ -1,9 +1,12 @@
 #include "snapt/accounting/credit_watch.hpp"
 
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/accounting/charge_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -86,8 +89,8 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
     const Account& account = meter->account();
     const auto known = accounts_.find(account.id);
     if (known != accounts_.end()) {
-        meter->set_credit(known->second.is_out);
-        known->second.meters.push_back(meter);
+        meter->set_credit(grant_from(known->second, meter->counted()));
+        known->second.meters.push_back({meter, meter->counted()});
         return {};
     }
     ReadMoment moment(database_);
@@ -109,8 +112,8 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
     if (!last_charge_) {
         last_charge_ = CTN_TRY(last_charge(database_));
     }
-    meter->set_credit(watched.is_out);
-    watched.meters.push_back(meter);
+    meter->set_credit(grant_from(watched, meter->counted()));
+    watched.meters.push_back({meter, meter->counted()});
     if (watched.limit_ud) {
         ledger_.watch_also(account.id);
     }
@@ -129,7 +132,7 @@ bool CreditWatch::drop_gone() {
     bool has_dropped = false;
     for (auto entry = accounts_.begin(); entry != accounts_.end();) {
         auto& meters = entry->second.meters;
-        std::erase_if(meters, [](const auto& meter) { return meter.expired(); });
+        std::erase_if(meters, [](const Meter& one) { return one.meter.expired(); });
         has_dropped = has_dropped || meters.empty();
         entry = meters.empty() ? accounts_.erase(entry) : std::next(entry);
     }
@@ -140,9 +143,12 @@ bool CreditWatch::drop_gone() {
 Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     watched.seen_charge = CTN_TRY(last_charge(database_));
     watched.unbooked_ud = 0;
+    watched.fresh_ud = 0;
+    watched.fresh_bytes = 0;
     watched.must_recount = false;
-    const auto first_us =
-        plans_.is_empty() ? std::nullopt : CTN_TRY(first_unbooked_end_us(database_));
+    // What ended before the first plan was in use costs nothing: it may be a whole history.
+    const auto use_us = plans_.first_use_us(account_id);
+    const auto first_us = use_us ? CTN_TRY(first_unbooked_end_us(database_)) : std::nullopt;
     if (!first_us) {
         return {};
     }
@@ -152,10 +158,13 @@ Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     Statement select = CTN_TRY(database_.prepare(sql.c_str()));
     select.bind(1, std::string_view(watched.user))
         .bind(2, account_id)
-        .bind(3, *first_us - kDisorderUs);
+        .bind(3, std::max(*first_us - kDisorderUs, *use_us + 1));
     while (CTN_TRY(select.step())) {
-        watched.unbooked_ud += CTN_TRY(cost_of(charged_record(select), charged_snapt(select)));
+        const ChargedRecord record = charged_record(select);
+        const int64_t cost_ud = CTN_TRY(cost_of(record, charged_snapt(select)));
+        watched.take_fresh(cost_ud, record.bytes.pay_up + record.bytes.pay_down);
     }
+    watched.note_price();
     return {};
 }
 
@@ -164,7 +173,8 @@ Result<void> CreditWatch::take_records() {
     for (const flow::UsageRecord& record : ledger_.take_watched_records()) {
         const auto watched = accounts_.find(record.account_id);
         if (watched != accounts_.end()) {
-            watched->second.unbooked_ud += CTN_TRY(cost_of(record));
+            const int64_t cost_ud = CTN_TRY(cost_of(record));
+            watched->second.take_fresh(cost_ud, record.pay_up + record.pay_down);
         }
     }
     return {};
@@ -180,8 +190,11 @@ Result<void> CreditWatch::take_charges() {
         if (watched == accounts_.end() || select.integer(0) <= watched->second.seen_charge) {
             continue;
         }
-        watched->second.unbooked_ud -= select.integer(2);
-        watched->second.must_recount = watched->second.must_recount || select.integer(3) != 0;
+        Watched& charged = watched->second;
+        constexpr int64_t kBound = std::numeric_limits<int64_t>::max();
+        charged.must_recount =
+            charged.must_recount || charged.unbooked_ud == kBound || select.integer(3) != 0;
+        charged.unbooked_ud -= select.integer(2);
     }
     last_charge_ = CTN_TRY(last_charge(database_));
     return {};
@@ -244,11 +257,14 @@ void CreditWatch::tell_ledger() {
 Result<void> CreditWatch::rate_live(int64_t now_us) {
     for (auto& [account_id, watched] : accounts_) {
         watched.live_ud = 0;
+        watched.live_bytes = 0;
     }
     return ledger_.visit_unsealed(now_us, [this](const flow::UsageRecord& record) -> Result<void> {
         const auto watched = accounts_.find(record.account_id);
         if (watched != accounts_.end()) {
-            watched->second.live_ud += CTN_TRY(cost_of(record));
+            Watched& found = watched->second;
+            found.live_ud = bounded_sum(found.live_ud, CTN_TRY(cost_of(record)));
+            found.live_bytes += record.pay_up + record.pay_down;
         }
         return {};
     });
@@ -269,15 +285,70 @@ Result<void> CreditWatch::seal_exhausted(int64_t now_us) {
     return rate_live(now_us);
 }
 
+int64_t CreditWatch::Watched::left_ud() const {
+    return bounded_sum(bounded_sum(balance_ud + *limit_ud, -unbooked_ud), -live_ud);
+}
+
+void CreditWatch::Watched::take_fresh(int64_t cost_ud, int64_t bytes) {
+    unbooked_ud = bounded_sum(unbooked_ud, cost_ud);
+    fresh_ud = bounded_sum(fresh_ud, cost_ud);
+    fresh_bytes = bounded_sum(fresh_bytes, bytes);
+}
+
+// A charge is rounded: that of a few bytes says nothing.
+void CreditWatch::Watched::note_price() {
+    const int64_t cost_ud = bounded_sum(fresh_ud, live_ud);
+    const int64_t bytes = bounded_sum(fresh_bytes, live_bytes);
+    if (bytes > 0 && (cost_ud > 0 || bytes >= kFirstGrantBytes)) {
+        ud_of_byte = static_cast<double>(cost_ud) / static_cast<double>(bytes);
+    }
+    fresh_ud = 0;
+    fresh_bytes = 0;
+}
+
+// How far the rest goes. Too few are asked for again before anybody is refused, so the latest price
+// will do.
+uint64_t CreditWatch::granted_bytes(const Watched& watched) const {
+    if (!watched.limit_ud || plans_.is_empty()) {
+        return CreditGrant::kNoEnd;  // nothing is charged
+    }
+    if (!watched.ud_of_byte) {
+        return uint64_t{kFirstGrantBytes};
+    }
+    const auto left_ud = static_cast<double>(std::max<int64_t>(watched.left_ud(), 0));
+    const double bytes = std::ceil(left_ud / *watched.ud_of_byte);
+    return bytes < double{kMostGrantBytes} ? static_cast<uint64_t>(bytes)
+                                           : kMostGrantBytes;  // also if it is free
+}
+
+CreditGrant CreditWatch::grant_from(const Watched& watched, uint64_t counted) const {
+    const uint64_t bytes = granted_bytes(watched);
+    return {watched.is_out,
+            bytes < CreditGrant::kNoEnd - counted ? counted + bytes : CreditGrant::kNoEnd};
+}
+
+// First: what is counted during the look is in neither what is left nor, at the most, the grant.
+void CreditWatch::note_counts() {
+    for (auto& [account_id, watched] : accounts_) {
+        for (Meter& one : watched.meters) {
+            if (const auto meter = one.meter.lock()) {
+                one.counted = meter->counted();
+            }
+        }
+    }
+}
+
 bool CreditWatch::tell() {
     bool has_changed = false;
     for (auto& [account_id, watched] : accounts_) {
         const bool is_out = watched.limit_ud && watched.left_ud() <= 0;
         has_changed = has_changed || is_out != watched.is_out;
         watched.is_out = is_out;
-        for (const auto& held : watched.meters) {
-            if (const auto meter = held.lock()) {
-                meter->set_credit(is_out);
+        watched.note_price();
+        for (const Meter& held : watched.meters) {
+            if (const auto meter = held.meter.lock()) {
+                const bool is_renewed = meter->set_credit(grant_from(watched, held.counted));
+                has_changed = has_changed || is_renewed;
             }
         }
     }
@@ -297,6 +368,7 @@ Result<bool> CreditWatch::look_once(int64_t now_us) {
     if (drop_gone()) {
         tell_ledger();
     }
+    note_counts();
     CTN_TRY(take_records());
     CTN_TRY(read_changes());
     CTN_TRY(rate_live(now_us));

@@ -1,6 +1,8 @@
 // CreditWatch: which of the present users have no credit left. Usage counts at once: the balance
 // has what is booked, and the rest is rated here, records as they will be booked and live flows as
-// their records would be now. Belongs to the ledger's thread.
+// their records would be now. Belongs to the ledger's thread, which may be late: each look grants
+// the bytes that the rest lasts for, at the price of late, and the data loop lets no more pass
+// until the next one.
 #pragma once
 
 #include "snapt/accounting/charges.hpp"
@@ -20,6 +22,13 @@ namespace continuo::snapt {
 
 // Between two looks: with what follows, a user passes its limit by less than a second of its rate.
 inline constexpr std::chrono::milliseconds kCreditLook{500};
+// At the end of a grant a look is asked for; no more of them than this. A choice, not measured.
+inline constexpr std::chrono::milliseconds kLeastBetweenCreditLooks{50};
+// Granted while the price of a user's bytes is unknown. A choice: less than a second at 8 Mbit/s.
+inline constexpr int64_t kFirstGrantBytes = int64_t{1} << 20;
+// The most that is granted, since a price may rise from nothing. A choice: 8 s at 1 Gbit/s, which
+// is 16 looks.
+inline constexpr uint64_t kMostGrantBytes = uint64_t{1} << 30;
 
 class CreditWatch {
   public:
@@ -35,18 +44,28 @@ class CreditWatch {
     base::Result<bool> look(int64_t now_us);
 
   private:
+    struct Meter {
+        std::weak_ptr<UserMeter> meter;
+        uint64_t counted = 0;  // before the look
+    };
     struct Watched {
         std::string user;
-        std::vector<std::weak_ptr<UserMeter>> meters;
+        std::vector<Meter> meters;
         std::optional<int64_t> limit_ud;  // none: no balance is too low
         int64_t balance_ud = 0;
         int64_t unbooked_ud = 0;  // of records that no charge has
         int64_t live_ud = 0;      // of what has no record
-        int64_t seen_charge = 0;  // later ones lower unbooked_ud
+        int64_t live_bytes = 0;
+        int64_t fresh_ud = 0;  // of records since the last look
+        int64_t fresh_bytes = 0;
+        std::optional<double> ud_of_byte;  // of the latest traffic that had a price
+        int64_t seen_charge = 0;           // later ones lower unbooked_ud
         bool must_recount = true;
         bool is_out = false;
 
-        int64_t left_ud() const { return balance_ud + *limit_ud - unbooked_ud - live_ud; }
+        int64_t left_ud() const;
+        void take_fresh(int64_t cost_ud, int64_t bytes);
+        void note_price();
     };
 
     bool drop_gone();
@@ -57,6 +76,9 @@ class CreditWatch {
     base::Result<void> take_records();
     base::Result<void> rate_live(int64_t now_us);
     base::Result<void> seal_exhausted(int64_t now_us);
+    void note_counts();
+    uint64_t granted_bytes(const Watched& watched) const;
+    CreditGrant grant_from(const Watched& watched, uint64_t counted) const;
     bool tell();
     base::Result<int64_t> cost_of(const flow::UsageRecord& record);
     base::Result<int64_t> cost_of(const ChargedRecord& record, const std::string& snapt_id);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,9 +23,9 @@ using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
 
 constexpr int64_t kUsPerS = 1'000'000;
-constexpr uint32_t kQuarterHourS = 900;
-// A clock that jumps back further than this was set.
-constexpr int64_t kClockStepUs = 500'000;
+constexpr uint32_t kQuarterHourS = kQuarterHourUs / kUsPerS;
+// Flows sealed before other threads may work: about 100 us.
+constexpr size_t kSealedAtOnce = 8;
 
 std::string kernel_boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -91,6 +92,7 @@ Result<void> Ledger::start(int64_t now_us) {
     }
     live_ = CTN_TRY(std::move(created));
     look_at_clock();
+    CTN_TRY(follow_clock(now_us));
     last_tick_us_ = now_us;
     checkpointed_at_us_ = now_us;
     boundary_us_ = boundary_before(now_us);
@@ -126,7 +128,7 @@ Result<void> Ledger::write_openings(std::span<const SessionOpening> openings) {
                     .bind(7, who.account_id)
                     .run());
     }
-    return transaction.commit();
+    return commit(transaction);
 }
 
 void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
@@ -154,19 +156,9 @@ void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view na
 }
 
 Result<size_t> Ledger::tick(int64_t now_us) {
-    size_t records = 0;
     live_->close_idle_shares();
     look_at_disk(now_us);
-    if (now_us + kClockStepUs < last_tick_us_) {
-        Pass pass{now_us, last_tick_us_, true};
-        pass.flags = record_flag::kClockStepped;
-        records += CTN_TRY(seal(pass));
-        for (auto& [flow_id, sealed] : sealed_) {
-            sealed.until_us = std::min(sealed.until_us, now_us);
-        }
-        boundary_us_ = boundary_before(now_us);
-        records_of_.clear();
-    }
+    size_t records = CTN_TRY(follow_clock(now_us));
     last_tick_us_ = now_us;
     const int64_t boundary = boundary_before(now_us);
     const bool is_boundary = boundary > boundary_us_;
@@ -174,6 +166,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     if (is_boundary) {
         boundary_us_ = boundary;
         records_of_.clear();
+        has_unsealed_step_ = false;
     }
     CTN_TRY(checkpoint(now_us));
     if (is_unsynchronised_ && is_boundary) {
@@ -184,7 +177,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
 
 Result<size_t> Ledger::seal_now(int64_t now_us) {
     const size_t records = CTN_TRY(tick(now_us));
-    return records + CTN_TRY(seal({now_us, now_us, true}));
+    return records + CTN_TRY(seal({last_tick_us_, last_tick_us_, true}));
 }
 
 Result<size_t> Ledger::seal_for(const std::set<std::string>& users, int64_t now_us) {
@@ -201,7 +194,7 @@ Result<size_t> Ledger::seal_for(const std::set<std::string>& users, int64_t now_
         return size_t{0};
     }
     const size_t records = CTN_TRY(tick(now_us));
-    Pass pass{now_us, now_us, true};
+    Pass pass{last_tick_us_, last_tick_us_, true};
     pass.users = &due;
     return records + CTN_TRY(seal(pass));
 }
@@ -214,6 +207,7 @@ bool Ledger::is_of(const std::set<std::string>* users, uint32_t session_number) 
 
 Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
     const size_t records = CTN_TRY(tick(now_us));
+    now_us = last_tick_us_;
     Pass pass{now_us, now_us, true};
     pass.is_final = true;
     pass.cause = cause;
@@ -224,14 +218,6 @@ Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
         }
     }
     return records + CTN_TRY(seal(pass));
-}
-
-LedgerStatus Ledger::status() const {
-    LedgerStatus status = status_;
-    status.live_slots = live_->slots();
-    status.live_slots_in_use = live_->in_use();
-    status.shared_flows = live_->shared_flows();
-    return status;
 }
 
 // --- sealing ---
@@ -252,7 +238,8 @@ Result<size_t> Ledger::seal(const Pass& pass) {
 Result<size_t> Ledger::try_seal(const Pass& pass) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     Pass late = pass;
-    late.flags |= is_unsynchronised_ ? record_flag::kClockUnsynced : 0U;
+    late.flags |= (is_unsynchronised_ ? record_flag::kClockUnsynced : 0U) |
+                  (has_unsealed_step_ ? record_flag::kClockStepped : 0U);
     if (must_reload_) {
         sealed_ = CTN_TRY(load_sealed());
         status_.next_seq = CTN_TRY(statements_->state("next_seq"));
@@ -267,11 +254,15 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
     CTN_TRY(write_merged(late, sealing));
     CTN_TRY(statements_->records.write(sealing.sums));
     CTN_TRY(write_sessions(late, sealing));
-    const bool is_empty = sealing.sealed.empty() && freed_flows_.empty() && pending_apps_.empty() &&
+    if (pass.clock_step_us != 0) {
+        CTN_TRY(write_event(pass.now_us, "clock_step", std::to_string(pass.clock_step_us) + " us"));
+    }
+    const bool is_empty = pass.clock_step_us == 0 && sealing.sealed.empty() &&
+                          freed_flows_.empty() && pending_apps_.empty() &&
                           sealing.ended_sessions.empty() && sealing.records == 0;
     if (!is_empty) {
         CTN_TRY(write_state(status_.epoch, sealing.next_seq));
-        CTN_TRY(transaction.commit());
+        CTN_TRY(commit(transaction));
         status_.last_commit_at_us = pass.now_us;
     }
     must_reload_ = false;
@@ -287,6 +278,7 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
         saved_.erase(flow_id);
     }
     take_merged(sealing);
+    take_counted(sealing);
     std::move(sealing.watched.begin(), sealing.watched.end(), std::back_inserter(watched_records_));
     freed_flows_ = std::move(sealing.freed_flows);
     pending_apps_.clear();
@@ -298,13 +290,18 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
     return sealing.records;
 }
 
+// This thread keeps a processor until its slice is over, some milliseconds, whatever its priority:
+// it must give it up.
 Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
     const uint32_t count = live_->high_water();
     SlotImage image;
+    size_t looked_at = 0;
     for (uint32_t slot = 0; slot < count; ++slot) {
         if (!live_->read(slot, image)) {
             continue;
         }
+        auto& counted = image.is_closed() ? sealing.ended : sealing.running;
+        add_counters(counted[image.traffic_class % base::kTrafficClasses], image.counters);
         if (image.is_closed()) {
             sealing.freed_slots.push_back(slot);
         } else {
@@ -315,6 +312,9 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
                 continue;
             }
+        }
+        if (++looked_at % kSealedAtOnce == 0) {
+            std::this_thread::yield();
         }
         CTN_TRY(seal_slot(pass, image, sealing));
     }
@@ -370,7 +370,9 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
         pass.is_final;
     UsageRecord record = make_record(image, delta);
     record.seq = sealing.next_seq++;
-    record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
+    // Times by a clock that was set back since are in the future.
+    const int64_t since_us = std::max(image.opened_at_us, base.until_us);
+    record.t_start = image.last_at_us < since_us ? boundary_us_ : std::max(since_us, boundary_us_);
     record.t_end = is_closed ? image.last_at_us : pass.end_us;
     if (is_closed && pass.open_too && record.t_start < pass.end_us) {
         record.t_end = std::min(record.t_end, pass.end_us);  // no record crosses a boundary
@@ -380,6 +382,7 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
         (is_closed ? record.t_end : record.t_start) =
             is_closed ? record.t_start + 1 : record.t_end - 1;
     }
+    record.t_start = within_quarter(record.t_start, record.t_end);
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
     record.flags |=
         pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);

@@ -14,9 +14,14 @@
 // The records of a user per interval are bounded. Further flows are merged by session and class
 // into an image in open_flow without a slot, from which one record is made when the interval ends.
 // All flows are merged so while the disk is nearly full.
+//
+// When the wall clock is set, all that was counted before is sealed at the time that it would have
+// shown; of a clock that is set again and again, only at the first steps of an interval. No record
+// crosses a quarter of an hour.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
+#include "common/io/clock_sync.hpp"
 #include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/destinations.hpp"
@@ -25,6 +30,7 @@
 #include "snapt/accounting/live_file.hpp"
 #include "snapt/accounting/record_store.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,6 +80,8 @@ struct LedgerOptions {
     // Whether the wall clock is synchronised; asked until it is. Records before that, and those of
     // that interval, are marked.
     std::function<bool()> is_clock_synchronised{};  // empty: always
+    // Asked at each tick. Empty: only a wall clock that goes back is noticed.
+    std::function<std::optional<io::Clocks>()> clocks{};
 };
 
 struct SessionIdentity {
@@ -94,8 +102,21 @@ struct SessionOverhead {
     uint64_t tun_down = 0;
 };
 
+// Steps of the wall clock in an interval at each of which all is sealed. A choice: about one in
+// four seconds of a minute, more than anybody sets by hand, fewer than of a clock that jumps each
+// second.
+inline constexpr int64_t kMostSealedSteps = 16;
 // Each open flow that has counted anything gets its own record.
 inline constexpr int64_t kUserSealIntervalUs = 100'000;
+
+// Upper ends of the buckets that durations of commits are counted in. A choice.
+inline constexpr std::array kCommitBucketsS = {0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0};
+struct CommitTimes {
+    std::array<uint64_t, kCommitBucketsS.size()> within{};  // this long or shorter
+    uint64_t count = 0;
+    double sum_s = 0;
+};
+using ClassCounts = std::array<flow::CounterValues, base::kTrafficClasses>;  // by base::index_of
 
 struct LedgerStatus {
     int64_t epoch = 0;
@@ -105,6 +126,10 @@ struct LedgerStatus {
     uint64_t failed_seals = 0;
     uint64_t orphan_records = 0;  // of a session that was never opened
     int64_t last_commit_at_us = 0;
+    uint64_t clock_steps = 0;  // times that the wall clock was set, in this epoch
+    CommitTimes commits;
+    ClassCounts counted{};   // by the slots of this epoch, until the latest tick
+    int64_t charged_ud = 0;  // booked by this process, before discounts
     uint32_t live_slots = 0;
     uint32_t live_slots_in_use = 0;
     uint64_t shared_flows = 0;  // flows without a slot of their own
@@ -185,6 +210,7 @@ class Ledger {
         bool is_final = false;
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
+        int64_t clock_step_us = 0;  // by which the wall clock was set; 0: it was not
     };
     using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
     struct Statements;
@@ -200,6 +226,7 @@ class Ledger {
     bool is_of(const std::set<std::string>* users, uint32_t session_number) const;
     base::Result<size_t> seal(const Pass& pass);
     base::Result<size_t> try_seal(const Pass& pass);
+    base::Result<void> commit(Transaction& transaction);
     base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);
     base::Result<void> seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing);
     base::Result<int64_t> write_flow(const Pass& pass,
@@ -214,6 +241,7 @@ class Ledger {
     base::Result<void>
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
+    void take_counted(const Sealing& sealing);
     void note_watched(const flow::UsageRecord& record, Sealing& sealing) const;
     void end_merged(flow::UsageRecord& record, const SlotImage& image, int64_t end_us) const;
     void look_at_disk(int64_t now_us);
@@ -230,6 +258,9 @@ class Ledger {
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
     flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
     int64_t boundary_before(int64_t now_us) const;
+    base::Result<size_t> follow_clock(int64_t& now_us);
+    base::Result<size_t> seal_step(const Pass& pass, std::optional<int64_t> boot_us);
+    base::Result<void> write_event(int64_t at_us, std::string_view kind, const std::string& detail);
     void look_at_clock() {
         is_unsynchronised_ = options_.is_clock_synchronised && !options_.is_clock_synchronised();
     }
@@ -254,8 +285,13 @@ class Ledger {
     std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
+    std::optional<int64_t> clock_offset_us_{};     // of the wall clock to that since boot
+    std::optional<int64_t> first_step_boot_us_{};  // since when steps are counted
+    int64_t sealed_steps_ = 0;
+    bool has_unsealed_step_ = false;  // in this interval
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start
+    ClassCounts ended_{};             // of slots that were freed
     mutable LedgerStatus status_;
 };
 

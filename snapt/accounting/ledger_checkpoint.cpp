@@ -61,7 +61,7 @@ Result<void> Ledger::save(std::span<const SlotImage> flows) {
                     .bind(7, bytes_of(image))
                     .run());
     }
-    return transaction.commit();
+    return commit(transaction);
 }
 
 Result<void> Ledger::checkpoint(int64_t now_us) {

@@ -21,15 +21,15 @@ constexpr uint64_t enough_free_bytes(uint64_t min_free_bytes) {
     return min_free_bytes + min_free_bytes / 4;
 }
 
-void add(CounterValues& sum, const CounterValues& delta) {
+}  // namespace
+
+void add_counters(CounterValues& sum, const CounterValues& delta) {
     const uint64_t delay_us_max = std::max(sum.delay_us_max, delta.delay_us_max);
     for (const auto member : flow::kValueMembers) {
         sum.*member += delta.*member;
     }
     sum.delay_us_max = delay_us_max;
 }
-
-}  // namespace
 
 std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
     struct statvfs disk {};
@@ -60,9 +60,8 @@ void Ledger::look_at_disk(int64_t now_us) {
                                   "session, class and interval until there is more"
                                 : "accounting: %llu MiB of disk are left: a record for each flow",
               static_cast<unsigned long long>(*status_.free_bytes >> 20U));
-    static_cast<void>(statements_->write_event(now_us,
-                                               status_.is_coarse ? "disk_low" : "disk_enough",
-                                               std::to_string(*status_.free_bytes) + " bytes"));
+    static_cast<void>(write_event(now_us, status_.is_coarse ? "disk_low" : "disk_enough",
+                                  std::to_string(*status_.free_bytes) + " bytes"));
 }
 
 bool Ledger::give_up_reserve(const base::Error& error, int64_t now_us) {
@@ -72,7 +71,7 @@ bool Ledger::give_up_reserve(const base::Error& error, int64_t now_us) {
     base::log(base::LogLevel::Error,
               "accounting: the disk is full; the reserve of %llu MiB is used",
               static_cast<unsigned long long>(options_.reserve_bytes >> 20U));
-    static_cast<void>(statements_->write_event(now_us, "reserve_used", std::string(error.where)));
+    static_cast<void>(write_event(now_us, "reserve_used", std::string(error.where)));
     return true;
 }
 
@@ -86,8 +85,8 @@ Result<void> Ledger::probe_write(int64_t now_us) {
 
 Result<void> Ledger::write_probe(int64_t now_us) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(statements_->write_event(now_us, "writable", "after a write that failed"));
-    return transaction.commit();
+    CTN_TRY(write_event(now_us, "writable", "after a write that failed"));
+    return commit(transaction);
 }
 
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
@@ -111,13 +110,17 @@ bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
 
 void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& sealing) {
     const MergeKey key{image.session_number, image.traffic_class};
+    // By a clock that was set back since, a flow was opened in the future.
+    const int64_t opened_at_us = image.opened_at_us > image.last_at_us
+                                     ? boundary_us_
+                                     : std::max(image.opened_at_us, boundary_us_);
     auto at = sealing.merged.find(key);
     if (at == sealing.merged.end()) {
         SlotImage fresh;
         fresh.state = static_cast<uint32_t>(flow::SlotState::Open);
         fresh.session_number = image.session_number;
         fresh.traffic_class = image.traffic_class;
-        fresh.opened_at_us = std::max(image.opened_at_us, boundary_us_);
+        fresh.opened_at_us = opened_at_us;
         const auto before = merged_.find(key);
         if (before == merged_.end()) {
             fresh.flow_id = next_merged_id_++;
@@ -125,9 +128,9 @@ void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& 
         at = sealing.merged.emplace(key, before == merged_.end() ? fresh : before->second).first;
     }
     SlotImage& sum = at->second;
-    sum.opened_at_us = std::min(sum.opened_at_us, std::max(image.opened_at_us, boundary_us_));
+    sum.opened_at_us = std::min(sum.opened_at_us, opened_at_us);
     sum.last_at_us = std::max(sum.last_at_us, image.last_at_us);
-    add(sum.counters, delta);
+    add_counters(sum.counters, delta);
     ++sealing.merged_flows;
 }
 
@@ -183,7 +186,11 @@ void Ledger::end_merged(UsageRecord& record, const SlotImage& image, int64_t end
     record.t_end = end_us;
     record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
     // Flows that were active at the same time: the priced rate is that of all together.
-    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
+    // After a step that sealed nothing the wall clock does not tell how long that was.
+    const int64_t most_us = has_unsealed_step_ ? int64_t{options_.interval_s} * 1'000'000
+                                               : record.t_end - record.t_start;
+    record.active_us = std::min(record.active_us, most_us);
+    record.t_start = within_quarter(record.t_start, record.t_end);
 }
 
 // After the commit.

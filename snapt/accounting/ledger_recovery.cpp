@@ -100,7 +100,7 @@ Result<void> Ledger::recover(int64_t now_us) {
     const int64_t next_epoch = std::max(epoch, CTN_TRY(epoch_of_live_file(options_))) + 1;
     CTN_TRY(write_state(next_epoch, 0));
     CTN_TRY(set_snapt_price(database_, options_.snapt_id, next_epoch, options_.price_permille));
-    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(next_epoch)));
+    CTN_TRY(write_event(now_us, "start", "epoch " + std::to_string(next_epoch)));
     CTN_TRY(transaction.commit());
     sessions_.clear();
     status_.epoch = next_epoch;
@@ -127,9 +127,9 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
             latest.push_back(CTN_TRY(image_from(select.blob(3))));
         }
         if (epoch > 0) {
-            CTN_TRY(statements_->write_event(now_us, "live_file_unusable",
-                                             remains ? "other boot or epoch"
-                                                     : std::string(remains.error().where)));
+            CTN_TRY(
+                write_event(now_us, "live_file_unusable",
+                            remains ? "other boot or epoch" : std::string(remains.error().where)));
         }
     }
     merged_.clear();
@@ -147,6 +147,12 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         record.seq = next_seq++;
         record.t_start = std::max(image.opened_at_us, base.until_us);
         record.t_end = std::max(image.last_at_us, record.t_start + 1);
+        if (image.last_at_us != 0 && image.last_at_us <= record.t_start) {
+            // By a clock that was set back since, the start is in the future.
+            record.t_end = image.last_at_us;
+            record.t_start = record.t_end - 1;
+        }
+        record.t_start = within_quarter(record.t_start, record.t_end);
         record.cause = Cause::Recovered;
         record.flags |= record_flag::kRecovered | record_flag::kLast |
                         (before == sealed.end() ? record_flag::kFirst : 0U);
@@ -155,8 +161,8 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
     }
     CTN_TRY(statements_->records.write(sums));
     if (status_.recovered_records > 0) {
-        CTN_TRY(statements_->write_event(now_us, "recovered",
-                                         std::to_string(status_.recovered_records) + " records"));
+        CTN_TRY(write_event(now_us, "recovered",
+                            std::to_string(status_.recovered_records) + " records"));
     }
     return {};
 }

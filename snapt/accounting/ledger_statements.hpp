@@ -4,6 +4,7 @@
 
 #include "snapt/accounting/ledger.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <unordered_set>
 #include <utility>
@@ -26,6 +27,8 @@ struct Ledger::Sealing {
     RecordSums sums;  // of those records
     std::vector<flow::UsageRecord> watched;
     uint64_t orphans = 0;
+    ClassCounts running{};  // of open slots, and of closed ones
+    ClassCounts ended{};
 };
 
 inline int64_t as_stored(uint64_t value) {
@@ -34,6 +37,17 @@ inline int64_t as_stored(uint64_t value) {
 inline base::ByteView bytes_of(const SlotImage& image) {
     return {reinterpret_cast<const uint8_t*>(&image), sizeof image};
 }
+
+inline constexpr int64_t kQuarterHourUs = int64_t{900} * 1'000'000;
+// The start of a record, so that the day of any zone is a sum of whole records. It is before
+// `end_us`.
+inline int64_t within_quarter(int64_t start_us, int64_t end_us) {
+    const int64_t last_us = end_us - 1;
+    return std::max(start_us, last_us - last_us % kQuarterHourUs);
+}
+
+// Sums, and the greater delay_us_max.
+void add_counters(flow::CounterValues& sum, const flow::CounterValues& delta);
 
 struct Ledger::Statements {
     RecordStore records;
@@ -59,7 +73,7 @@ struct Ledger::Statements {
         const std::initializer_list<std::pair<Statement*, const char*>> texts = {
             {&all.select_state, "SELECT v FROM state WHERE k=?"},
             {&all.update_state, "UPDATE state SET v=?2 WHERE k=?1"},
-            {&all.insert_event, "INSERT INTO event(at,kind,detail) VALUES(?,?,?)"},
+            {&all.insert_event, "INSERT INTO event(at,mono,kind,detail) VALUES(?,?,?,?)"},
             {&all.select_sessions,
              "SELECT no,session_id,user_id,cnapt_id,sharer_id,t_open,account_id FROM open_session"},
             {&all.insert_session,
@@ -106,10 +120,6 @@ struct Ledger::Statements {
     }
     base::Result<void> set_state(std::string_view key, int64_t value) {
         return update_state.bind(1, key).bind(2, value).run();
-    }
-    base::Result<void>
-    write_event(int64_t at_us, std::string_view kind, const std::string& detail) {
-        return insert_event.bind(1, at_us).bind(2, kind).bind(3, std::string_view(detail)).run();
     }
 };
 

@@ -1,5 +1,7 @@
-// Ledger: usage of watched accounts for who rates it before it is booked.
+// Ledger: usage of watched accounts for who rates it before it is booked; figures for operators.
 #include "snapt/accounting/ledger_statements.hpp"
+
+#include <chrono>
 
 namespace continuo::snapt {
 
@@ -49,6 +51,36 @@ Ledger::visit_unsealed(int64_t now_us,
         }
     }
     return {};
+}
+
+Result<void> Ledger::commit(Transaction& transaction) {
+    const auto began_at = std::chrono::steady_clock::now();
+    CTN_TRY(transaction.commit());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began_at;
+    CommitTimes& commits = status_.commits;
+    for (size_t i = 0; i < kCommitBucketsS.size(); ++i) {
+        commits.within[i] += took.count() <= kCommitBucketsS[i] ? 1U : 0U;
+    }
+    ++commits.count;
+    commits.sum_s += took.count();
+    return {};
+}
+
+LedgerStatus Ledger::status() const {
+    LedgerStatus status = status_;
+    status.live_slots = live_->slots();
+    status.live_slots_in_use = live_->in_use();
+    status.shared_flows = live_->shared_flows();
+    return status;
+}
+
+// After the commit.
+void Ledger::take_counted(const Sealing& sealing) {
+    for (size_t i = 0; i < ended_.size(); ++i) {
+        add_counters(ended_[i], sealing.ended[i]);
+        status_.counted[i] = ended_[i];
+        add_counters(status_.counted[i], sealing.running[i]);
+    }
 }
 
 }  // namespace continuo::snapt

@@ -147,6 +147,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "SELECT RAISE(ABORT, 'prices are only added'); END;"
     "CREATE TRIGGER snapt_price_is_not_removed BEFORE DELETE ON snapt_price BEGIN "
     "SELECT RAISE(ABORT, 'prices are only added'); END;",
+    "ALTER TABLE event ADD COLUMN mono INTEGER;",
 };
 
 }  // namespace continuo::snapt

@@ -1,5 +1,7 @@
 #include "snapt/accounting/plan_book.hpp"
 
+#include <algorithm>
+
 namespace continuo::snapt {
 
 using base::Error;
@@ -47,6 +49,22 @@ int64_t PlanBook::plan_of(int64_t account_id, int64_t at_us) const {
         return account_id == kNoAccount ? kNoPlan : plan_of(kNoAccount, at_us);
     }
     return latest->plan_id;
+}
+
+std::optional<int64_t> PlanBook::first_use_us(int64_t account_id) const {
+    std::optional<int64_t> first_us;
+    for (const int64_t user_of_plan : {account_id, kNoAccount}) {
+        const auto uses = uses_.find(user_of_plan);
+        if (uses == uses_.end()) {
+            continue;
+        }
+        for (const PlanUse& use : uses->second) {
+            if (use.plan_id != kNoPlan && use.plan_id != kPlanOfOthers) {
+                first_us = std::min(first_us.value_or(use.valid_from_us), use.valid_from_us);
+            }
+        }
+    }
+    return first_us;
 }
 
 PlanTerms PlanBook::in_force(int64_t account_id, int64_t at_us) const {

@@ -29,6 +29,8 @@ class PlanBook {
     base::Result<bool> refresh(Database& database);
     // No plan was ever in use: nothing is charged.
     bool is_empty() const { return uses_.empty(); }
+    // Since when any plan is in use for the account; nothing: none ever was.
+    std::optional<int64_t> first_use_us(int64_t account_id) const;
     // The account's own plan, otherwise the general one; its latest valid revision.
     PlanTerms in_force(int64_t account_id, int64_t at_us) const;
     // Null: no plan. Malformed: not as it was added.

@@ -1,9 +1,9 @@
 #include "snapt/accounting/rated_usage.hpp"
 
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/accounting/snapt_prices.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 
 namespace continuo::snapt {
@@ -40,12 +40,6 @@ struct Column {
 constexpr const char* kSelectCharged =
     "SELECT user_id,account_id,cls,snapt_id,t_end,app,pay_up,pay_down,active_us,delay_us,pre,post,"
     "sharer_id<>'',epoch";
-
-// Sums of two charges; real ones do not reach the bounds.
-int64_t added(int64_t one, int64_t other) {
-    const int64_t room = std::numeric_limits<int64_t>::max() - one;
-    return other > room ? std::numeric_limits<int64_t>::max() : one + other;
-}
 
 // A text equal for two rows of a report only if they are the same row.
 class GroupName {
@@ -146,9 +140,9 @@ Result<UsageReport> rate_usage(Database& database,
             prices.multiplier(select.text(Column::Snapt), select.integer(Column::Epoch));
         const rating::Charge charge = rating::rate(plan, usage_of(select), multiplier);
         Sums& sum = sums[group_of(select, query, zone)];
-        sum.gross_ud = added(sum.gross_ud, charge.gross_ud);
-        sum.discount_ud = added(sum.discount_ud, charge.discount_ud);
-        sum.net_ud = added(sum.net_ud, charge.net_ud);
+        sum.gross_ud = bounded_sum(sum.gross_ud, charge.gross_ud);
+        sum.discount_ud = bounded_sum(sum.discount_ud, charge.discount_ud);
+        sum.net_ud = bounded_sum(sum.net_ud, charge.net_ud);
     }
     for (UsageRow& row : report.rows) {
         const Sums& sum = sums[group_of(row)];

@@ -1,6 +1,7 @@
 #include "snapt/accounting/record_sums.hpp"
 
 #include "common/flow/slot_source.hpp"
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/usage_sums.hpp"
 
@@ -32,14 +33,6 @@ bool begins_flow(const flow::UsageRecord& record) {
     const bool is_tunnel = (record.flags & flow::record_flag::kTunnel) != 0;
     const auto flow_id = static_cast<uint64_t>(record.flow_id);
     return is_first && !is_tunnel && flow::flow_number(flow_id) == flow_id;
-}
-
-int64_t bounded_sum(int64_t one, int64_t other) {
-    int64_t sum = 0;
-    if (__builtin_add_overflow(one, other, &sum)) {
-        sum = one < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-    }
-    return sum;
 }
 
 void add_to(SumValues& sums, const SumValues& values) {

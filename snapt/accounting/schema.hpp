@@ -10,7 +10,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 13;
+inline constexpr int64_t kSchemaVersion = 14;
 
 // Images that open_flow may hold, by the version that began to write them: what an image lacks at
 // its end is 0. Each form has what the one before lacks: undelivered_down, tunnel_up and
@@ -63,7 +63,9 @@ CREATE TABLE usage_record(
   PRIMARY KEY(snapt_id, epoch, seq)) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_account_time ON usage_record(user_id, account_id, t_end);
 CREATE INDEX usage_time ON usage_record(t_end);
-CREATE TABLE event(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
+-- `mono`: microseconds since boot, which go on when the wall clock is set.
+CREATE TABLE event(
+  id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, mono INTEGER) STRICT;
 
 CREATE TABLE user(
   user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL,

@@ -1,5 +1,6 @@
 #include "snapt/accounting/usage_booker.hpp"
 
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/accounting/charge_rows.hpp"
 
 #include <algorithm>
@@ -180,8 +181,8 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
     int64_t gross_ud = 0;
     int64_t discount_ud = 0;
     for (const auto& [cls, charge] : bill.by_class) {
-        gross_ud += charge.sums.gross_ud;
-        discount_ud += charge.sums.discount_ud;
+        gross_ud = bounded_sum(gross_ud, charge.sums.gross_ud);
+        discount_ud = bounded_sum(discount_ud, charge.sums.discount_ud);
     }
     const std::string place =
         batch_->snapt_id + "/" + std::to_string(batch_->epoch) + "/" +
@@ -227,6 +228,7 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
             charge.sums.discount_ud = 0;
             ++booked.faults;
         }
+        booked.gross_ud = bounded_sum(booked.gross_ud, charge.sums.gross_ud);
         CTN_TRY(insert_charge(database_, charge));
     }
     booked.entries += size_t{entry_id ? 1U : 0U} + size_t{discount_id ? 1U : 0U};

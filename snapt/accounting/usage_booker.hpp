@@ -34,7 +34,8 @@ inline constexpr int64_t kBookAll = std::numeric_limits<int64_t>::max();
 struct Booked {
     size_t records = 0;
     size_t entries = 0;
-    size_t faults = 0;  // charges of zero because they cannot be booked
+    size_t faults = 0;     // charges of zero because they cannot be booked
+    int64_t gross_ud = 0;  // of the charges
     bool has_written = false;
     bool has_more = false;  // call step() again
 };

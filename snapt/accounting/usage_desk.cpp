@@ -364,6 +364,7 @@ bool UsageDesk::book(int64_t now_us) {
         return false;
     }
     booked_.fetch_add(booked->records, std::memory_order_relaxed);
+    charged_ud_.fetch_add(booked->gross_ud, std::memory_order_relaxed);
     if (!booked->has_more) {
         const auto trouble = charge_trouble(writer_);
         note_trouble(trouble ? *trouble

@@ -80,6 +80,8 @@ class UsageDesk {
     void on_sealed(std::vector<SealedMeter> sealed);
 
     uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
+    // Sum of all charges so far, before discounts.
+    int64_t charged_ud() const { return charged_ud_.load(std::memory_order_relaxed); }
     // Why usage is not booked, or some is not charged; empty: no fault.
     std::string booking_trouble() const;
     uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
@@ -118,6 +120,7 @@ class UsageDesk {
     QuotaWatch quotas_;
     bool must_tell_ = true;  // that quotas cannot be read
     std::atomic<uint64_t> booked_{0};
+    std::atomic<int64_t> charged_ud_{0};
     std::atomic<uint64_t> pruned_{0};
     std::atomic<bool> is_ending_{false};
 

@@ -32,23 +32,32 @@ void UserMeter::set(const MeterTerms& terms) {
     }
 }
 
-void UserMeter::set_credit(bool is_out_of_credit) {
+bool UserMeter::set_credit(const CreditGrant& grant) {
     const std::lock_guard lock(mutex_);
-    if (is_out_of_credit != is_out_of_credit_) {
-        is_out_of_credit_ = is_out_of_credit;
+    const uint64_t now = counted();
+    const bool is_renewed = !grant.is_out && !credit_.is_out && now >= credit_.until_counted &&
+                            now < grant.until_counted;
+    if (grant != credit_) {
+        credit_ = grant;
         apply();
     }
+    return is_renewed;
 }
 
 void UserMeter::apply() {
-    const uint64_t act_at = is_out_of_credit_ ? 0
-                            : terms_.quota    ? counted_when(terms_, terms_.quota->bytes)
-                                              : kNever;
-    const bool throttles = terms_.then.action == OnExhausted::Throttle;
-    throttle_bits_per_s_.store(terms_.then.bits_per_s, std::memory_order_relaxed);
-    throttle_at_.store(throttles ? act_at : kNever, std::memory_order_relaxed);
-    stop_at_.store(terms_.then.action == OnExhausted::Stop ? act_at : kNever,
-                   std::memory_order_relaxed);
+    const uint64_t act_at = credit_.is_out ? 0
+                            : terms_.quota ? counted_when(terms_, terms_.quota->bytes)
+                                           : kNever;
+    const OnExhausted action = terms_.then.action;
+    const bool stops = action == OnExhausted::Stop;
+    const uint64_t granted_until = credit_.is_out ? kNever : credit_.until_counted;
+    throttle_bits_per_s_.store(stops ? kHeldBitsPerS : terms_.then.bits_per_s,
+                               std::memory_order_relaxed);
+    throttle_at_.store(stops                             ? granted_until
+                       : action == OnExhausted::Throttle ? std::min(act_at, granted_until)
+                                                         : kNever,
+                       std::memory_order_relaxed);
+    stop_at_.store(stops ? act_at : kNever, std::memory_order_relaxed);
 }
 
 Allowance UserMeter::allowance() const {
@@ -60,14 +69,14 @@ Allowance UserMeter::allowance() const {
     allowance.used_bytes = terms_.quota ? terms_.used_bytes + static_cast<int64_t>(since) : 0;
     const bool is_used_up = terms_.quota && allowance.used_bytes >= terms_.quota->bytes;
     // The end of the quota is known and may come first: credit is reported when it alone acts.
-    allowance.is_for_credit = is_out_of_credit_ && !is_used_up;
-    if (is_used_up || is_out_of_credit_) {
+    allowance.is_for_credit = credit_.is_out && !is_used_up;
+    if (is_used_up || credit_.is_out) {
         constexpr std::array kStates = {Allowance::State::Noted, Allowance::State::Throttled,
                                         Allowance::State::Stopped};
         allowance.state = kStates[static_cast<size_t>(terms_.then.action)];
         allowance.bits_per_s =
             allowance.state == Allowance::State::Throttled ? terms_.then.bits_per_s : 0;
-        allowance.until_us = is_out_of_credit_ ? 0 : allowance.until_us;
+        allowance.until_us = credit_.is_out ? 0 : allowance.until_us;
     } else if (terms_.quota && allowance.used_bytes >= warned_from(*terms_.quota)) {
         allowance.state = Allowance::State::Warned;
     }

@@ -1,7 +1,8 @@
 // UserMeter: a user's usage since its arrival, and the count from which its quota or credit acts.
 // The data loop counts and asks, a few loads per packet. The ledger's thread sets the terms before
-// the user's traffic, and then whether there is credit (CreditWatch); the desk's thread sets the
-// terms from then on (QuotaWatch).
+// the user's traffic, and then whether there is credit and how far it goes (CreditWatch); the
+// desk's thread sets the terms from then on (QuotaWatch). Neither is waited for: what was set acts
+// by the count alone.
 #pragma once
 
 #include "common/flow/live_slot.hpp"
@@ -19,6 +20,9 @@ namespace continuo::snapt {
 
 // Share of the quota at which a user is warned.
 inline constexpr int64_t kWarnPercent = 80;
+// Rate of a user whose granted credit is used up and, with "stop", was not looked at since: enough
+// for DNS. Packets wait meanwhile instead of being refused, since credit may be left.
+inline constexpr uint64_t kHeldBitsPerS = 8'000;
 
 // Terms that apply to an account now. `then` is for its credit, too.
 struct MeterTerms {
@@ -28,6 +32,15 @@ struct MeterTerms {
     uint64_t counted = 0;    // UserMeter::counted() then
     Exhaustion then;
     bool operator==(const MeterTerms&) const = default;
+};
+
+// A look at a user's credit.
+struct CreditGrant {
+    static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
+    bool is_out = false;              // nothing is left
+    uint64_t until_counted = kNoEnd;  // UserMeter::counted() up to which the rest lasts
+
+    bool operator==(const CreditGrant&) const = default;
 };
 
 // As reported to the user.
@@ -55,20 +68,21 @@ class UserMeter {
 
     // --- Data loop
     bool is_stopped() const { return counted() >= stop_at_.load(std::memory_order_relaxed); }
-    // 0: none.
+    // 0: none. Also that of a user whose grant is used up.
     uint64_t throttled_bits_per_s() const {
-        return counted() >= throttle_at_.load(std::memory_order_relaxed)
+        return !is_stopped() && counted() >= throttle_at_.load(std::memory_order_relaxed)
                    ? throttle_bits_per_s_.load(std::memory_order_relaxed)
                    : 0;
     }
 
     // --- Any thread
     void set(const MeterTerms& terms);
-    void set_credit(bool is_out_of_credit);
+    // True: a grant that was used up is renewed.
+    bool set_credit(const CreditGrant& grant);
     Allowance allowance() const;
 
   private:
-    static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+    static constexpr uint64_t kNever = CreditGrant::kNoEnd;
 
     const Account account_;
     flow::Counter counted_{0};
@@ -79,7 +93,7 @@ class UserMeter {
 
     mutable std::mutex mutex_;  // guards what follows
     MeterTerms terms_;
-    bool is_out_of_credit_ = false;
+    CreditGrant credit_;
 };
 
 }  // namespace continuo::snapt

@@ -50,6 +50,23 @@ class Exposition {
         family(name, kind, help);
         add(value);
     }
+    // `value`: {"buckets":[{"le_s":0.001,"count":1},…],"sum_s":0.2,"count":5}, counts cumulative.
+    void histogram(std::string_view name, std::string_view help, const JsonValue& value) {
+        if (!value.is_object()) {
+            return;
+        }
+        family(name, "histogram", help);
+        const std::string of_all = name_;
+        name_ = of_all + "_bucket";
+        for (const JsonValue& bucket : value["buckets"].items()) {
+            add(report::json_text(bucket["count"]), {{"le", report::json_text(bucket["le_s"])}});
+        }
+        add(report::json_text(value["count"]), {{"le", "+Inf"}});
+        name_ = of_all + "_sum";
+        add(value["sum_s"]);
+        name_ = of_all + "_count";
+        add(value["count"]);
+    }
     std::string take() { return std::move(text_); }
 
   private:
@@ -76,24 +93,58 @@ class Exposition {
 constexpr std::string_view kGauge = "gauge";
 constexpr std::string_view kCounter = "counter";
 
-void add_traffic(Exposition& to, const JsonValue& status) {
-    const JsonValue& traffic = status["traffic"];
-    to.family("bytes_total", kCounter,
-              "Bytes of users: inner packets, and the tunnel datagrams that carried them.");
-    for (const std::string_view direction : {"up", "down"}) {
-        to.add(traffic[direction]["inner_bytes"], {{"dir", direction}, {"layer", "inner"}});
-        to.add(traffic[direction]["wire_bytes"], {{"dir", direction}, {"layer", "tunnel"}});
+constexpr std::string_view kDirections[] = {"up", "down"};
+
+// `counted`: what the ledger's slots have, by class.
+void add_bytes(Exposition& to, const JsonValue& traffic, const JsonValue& counted) {
+    to.family(
+        "bytes_total", kCounter,
+        "Bytes of users: payload, inner packets, and the tunnel datagrams that carried them.");
+    for (const std::string_view direction : kDirections) {
+        if (!counted.is_object()) {
+            to.add(traffic[direction]["inner_bytes"], {{"dir", direction}, {"layer", "inner"}});
+            to.add(traffic[direction]["wire_bytes"], {{"dir", direction}, {"layer", "tunnel"}});
+        }
+        for (const auto& [token, figures] : counted.members()) {
+            for (const std::string_view layer : {"payload", "inner", "tunnel"}) {
+                to.add(figures[direction][std::string(layer) + "_bytes"],
+                       {{"class", token}, {"dir", direction}, {"layer", layer}});
+            }
+        }
     }
-    to.family("pre_bytes_total", kCounter, "Inner bytes to nodes before aggregation, by class.");
-    for (const auto& [token, figures] : status["classes"].members()) {
-        to.add(figures["inner_bytes"], {{"class", token}});
+}
+
+// Before and after aggregation. Down: of the sessions, up: of the ledger's slots.
+void add_saved(Exposition& to, const JsonValue& sent, const JsonValue& counted) {
+    to.family("pre_bytes_total", kCounter,
+              "Inner bytes in datagrams before aggregation, by class and direction.");
+    for (const auto& [token, figures] : sent.members()) {
+        to.add(figures["inner_bytes"], {{"class", token}, {"dir", "down"}});
+        to.add(counted[token]["up"]["pre_bytes"], {{"class", token}, {"dir", "up"}});
     }
     to.family("post_bytes_total", kCounter,
-              "Bytes of the datagrams to nodes that carried them, by class; the difference is "
+              "Bytes of the datagrams that carried them, by class and direction; the difference is "
               "saved, and may be negative.");
-    for (const auto& [token, figures] : status["classes"].members()) {
-        to.add(figures["wire_bytes"], {{"class", token}});
+    for (const auto& [token, figures] : sent.members()) {
+        to.add(figures["wire_bytes"], {{"class", token}, {"dir", "down"}});
+        to.add(counted[token]["up"]["post_bytes"], {{"class", token}, {"dir", "up"}});
     }
+}
+
+void add_flows(Exposition& to, const JsonValue& status) {
+    to.family("flows", kGauge, "Flows of nodes, by class.");
+    if (!status["flows_by_class"].is_object()) {
+        to.add(status["flows"]);
+    }
+    for (const auto& [token, count] : status["flows_by_class"].members()) {
+        to.add(count, {{"class", token}});
+    }
+}
+
+void add_traffic(Exposition& to, const JsonValue& status) {
+    const JsonValue& counted = status["ledger"]["classes"];
+    add_bytes(to, status["traffic"], counted);
+    add_saved(to, status["classes"], counted);
     to.family("datagrams_total", kCounter, "Tunnel datagrams with packets to nodes, by class.");
     for (const auto& [token, figures] : status["classes"].members()) {
         to.add(figures["datagrams"], {{"class", token}});
@@ -123,6 +174,14 @@ void add_ledger(Exposition& to, const JsonValue& ledger, int64_t now_s) {
         to.family("booking_failing", kGauge, "Whether usage is not, or not wholly, booked.");
         to.add(uint64_t{ledger["booking_error"].is_null() ? 0U : 1U});
     }
+    to.histogram("ledger_commit_seconds", "Duration of commits to the ledger.",
+                 ledger["commit_seconds"]);
+    to.one("clock_steps_total", kCounter,
+           "Times since the start that the wall clock was set by more than half a second.",
+           ledger["clock_steps"]);
+    to.one("charge_microdenarii_total", kCounter,
+           "Charges that were booked since the start, before discounts, in micro-denarii.",
+           ledger["charged_ud"]);
     to.one("disk_free_bytes", kGauge, "Free bytes of the disk of the ledger.",
            ledger["disk_free_bytes"]);
     to.one("live_slots", kGauge, "Flows that can be counted singly.", ledger["live_slots"]);
@@ -165,7 +224,7 @@ std::string metrics_text(const JsonValue& status, const HttpServer::Counters& ht
     to.add(uint64_t{status["draining"].is_object() ? 1U : 0U});
     to.one("uptime_seconds", kGauge, "Time since the start.", status["uptime_s"]);
     to.one("sessions", kGauge, "Sessions of nodes.", status["sessions"]);
-    to.one("flows", kGauge, "Flows of nodes.", status["flows"]);
+    add_flows(to, status);
     add_traffic(to, status);
     add_ledger(to, status["ledger"], now_s);
     add_control(to, status["control"]);

@@ -1,28 +1,11 @@
 #!/usr/bin/env bash
 # On a link without loss the byte counts of cnapt, snapt, the usage records and the receiver are the same.
 . "$(dirname "$0")/lib.sh"
+. "$lib_dir/lib_tally.sh"
 require ethtool
 one_tunnel
 
-# A router in the middle counts what really passed, packet by packet: no super-packets there.
-for end in "inet eth" "snapt1 wan" "core inet" "core snapt1"; do
-    set -- $end
-    in_ns "$1" ethtool -K "$2" tso off gso off gro off >/dev/null 2>&1
-done
-in_ns core nft -f - <<END
-table inet tally {
-    counter up { }
-    counter down { }
-    chain pre {
-        type filter hook prerouting priority -300;
-        iifname "snapt1" ip daddr $inet4 counter name up
-        iifname "snapt1" ip6 daddr $inet6 meta l4proto { tcp, udp } counter name up
-        iifname "inet" ip saddr $inet4 counter name down
-        iifname "inet" ip6 saddr $inet6 meta l4proto { tcp, udp } counter name down
-    }
-}
-END
-metered() { in_ns core nft list counter inet tally "$1" | sed -n "s/.*packets \([0-9]*\) bytes \([0-9]*\).*/\1 \2/p"; }
+tally_at_router
 
 spawn inet sink "$python" "$support_dir/exchange.py" server 7000
 wait_for 10 listens inet 7000

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Anything may happen to two uplinks: other addresses, no carrier, UDP blocked, MTU holes, silence of one way or both, other delay, rate
 # and loss, both away, kill -9 of cnapt and of SNAPT. Meanwhile downloads, uploads and connections that last go on: no byte is wrong,
-# no connection is lost, and no stall is longer than BOUND beyond what outages explain. SEED (a number that is printed; the same
-# events again), SPAN in seconds (default 60). KILL_SWITCH is on: a flow that began beside the tunnel would end with its address.
+# no connection is lost, and no stall is longer than BOUND beyond what outages explain (12 s, or what docs/PATHS.md allows for the
+# events where that is less). SEED (a number that is printed; the same events again), SPAN in seconds (default 60). KILL_SWITCH is on:
+# a flow that began beside the tunnel would end with its address.
 . "$(dirname "$0")/lib.sh"
 require ethtool
 seed=${SEED:-$RANDOM}
 span=${SPAN:-60}
-bound=${BOUND:-12}
 echo "      seed $seed, $span s; again: SEED=$seed SPAN=$span tests/e2e/chaos.sh"
 chaos() { "$python" "$support_dir/chaos.py" "$@"; }
+allowed=$(chaos promised "$seed" "$span")
+bound=${BOUND:-$(awk -v allowed="$allowed" 'BEGIN { print allowed < 12 ? allowed : 12 }')}
 SEED=$seed
 uplink_cable=emulated_cable
 build_topology

@@ -85,6 +85,7 @@ stop cnapt
 
 set_capture 'kill_switch = true'
 start_cnapt
+claim "kill switch: doctor names the bridge that gets nowhere" finds ok 'what comes from docker0 goes nowhere \(kill switch\); capture.gateway_interfaces'
 claim "kill switch: no packet of a container leaves beside the tunnel" equal "$(beside insists c172)" 0
 claim "kill switch: its port answers, and its IPv6 address" eval 'published && published6'
 for passes in 0 1; do
@@ -133,6 +134,8 @@ stop cnapt
 # --- As LAN sides
 
 claim "how names begin is a LAN side" eval 'set_capture "gateway_interfaces = [\"docker0\", \"br-*\"]"; cnapt check --config "$work/cnapt.toml"'
+declare -A says=([true]='what comes from docker0, br-77 goes through the tunnel or nowhere \(kill switch\)'
+    [false]='what comes from docker0, br-77 goes through the tunnel')
 for switch in true false; do
     set_capture "kill_switch = $switch"
     start_cnapt
@@ -141,6 +144,7 @@ for switch in true false; do
         claim "and nothing of it goes beside the tunnel" equal "$(beside both $name)" 0
     done
     claim "LAN sides, kill switch $switch: the port answers, and the IPv6 address" eval 'published && published6'
+    claim "LAN sides, kill switch $switch: doctor names the bridges that are in the tunnel" finds ok "${says[$switch]}"
     ip -n "$(ns node)" link del br-77
     ip netns pids "$(ns c182)" | xargs -r kill
     ip netns del "$(ns c182)"

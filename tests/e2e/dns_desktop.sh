@@ -36,6 +36,8 @@ claim "that an uplink has all domains, too, and what becomes of that" finds \
 tell domain up1 corp.example
 claim "doctor says what a domain of the uplink's own needs" finds \
     '127.0.0.53; corp.example of uplinks are not looked up there: without \[dns\] they are; refused so far: [1-9][0-9]* packets'
+set_again() { cnapt_json status | json "d['dns']['set_again']"; }
+claim "nothing was set again yet" equal "$(set_again)" 0
 manages 1
 
 move 2 11
@@ -57,6 +59,10 @@ claim "after a change of domains, too" wait_for 30 has_servers
 claim "and names resolve through the tunnel" wait_for 10 twelve_names d
 nothing_beside 2 "the access point was not asked meanwhile"
 
+claim "status counts both" more_than "$(set_again)" 1
+claim "and when that was last" eval 'cnapt_json status | json_true "0 <= __import__(\"time\").time() - d[\"dns\"][\"set_again_at\"] < 120"'
+claim "doctor says that settings were set again" finds 'somebody took the settings of cnapt0 away: set again [2-9] times, last 20[0-9-]+'
+
 # --- DNS over TLS and DNSSEC for all links, which our servers do not have
 
 stop resolved
@@ -64,6 +70,8 @@ start_resolved DNSSEC=yes DNSOverTLS=yes
 wait_for 10 manages 2
 claim "DNS over TLS and DNSSEC for all: names resolve through the tunnel" wait_for 30 twelve_names e
 claim "and dns.state says so" wait_for 30 is_dns tunnel
+claim "doctor says what of that cnapt0 does not have" finds \
+    'DNS over TLS \(yes\) and DNSSEC \(yes\) of all links: off for cnapt0, nothing to do'
 stop cnapt
 begin_log cnapt
 start_cnapt

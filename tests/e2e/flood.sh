@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Strangers without a key open more connections than a SNAPT holds (half a TLS handshake, half a HELLO, nothing) and flood
-# its UDP port: sessions go on about as fast as without them, a new node gets in, memory stays bounded, nothing is amplified.
+# its UDP port: in sessions nothing waits or is lost, a new node gets in, memory stays bounded, nothing is amplified.
 . "$(dirname "$0")/lib.sh"
 require curl ping
 one_tunnel
@@ -25,11 +25,11 @@ attack() { local name=$1; shift; spawn stranger "$name" "$python" "$support_dir/
 
 # --- Downloads and round trips: before any of it, then meanwhile, in the same run on the same machine
 
-most_times=3   # what a download, and a round trip, may take of what it took before
-most_more_ms=5 # in addition, of a round trip: a busy machine's scheduler
+most_more_s=1  # of a download: the first repetition of a SYN (RFC 6298, 2.1); what the flood leaves of the rate, bench hostile-user has
+most_more_ms=5 # of a round trip: kLongTurn, the bound of another user's ping
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-times() { "$python" -c 'import sys; print(round(float(sys.argv[1]) * float(sys.argv[2]) + float(sys.argv[3]), 4))' "$@"; }
-# measure : sets download_s (the best of 5), ping_ms (a median), lost_percent and measured ("FROM TO"); adds to wrong (downloads).
+plus() { "$python" -c 'import sys; print(round(float(sys.argv[1]) + float(sys.argv[2]), 4))' "$@"; }
+# measure : sets download_s (the longest of 5), ping_ms (a median), lost_percent and measured ("FROM TO"); adds to wrong (downloads).
 wrong=0
 measure() {
     local n from=$EPOCHREALTIME
@@ -38,7 +38,7 @@ measure() {
         in_ns node curl -sS -m 60 -o "$work/got" -w '%{time_total}\n' "http://$inet4/file" >>"$work/seconds"
         [ "$(sha256sum <"$work/got" | cut -d' ' -f1)" = "$sum" ] || wrong=$((wrong + 1))
     done
-    download_s=$(sort -n "$work/seconds" | head -n 1)
+    download_s=$(sort -n "$work/seconds" | tail -n 1)
     in_ns node ping -n -c 200 -i 0.01 -W 2 $inet4 >"$work/pings"
     ping_ms=$(sed -n 's/.*time=\([0-9.]*\) ms/\1/p' "$work/pings" | median)
     lost_percent=$(sed -n 's/.* \([0-9.]*\)% packet loss.*/\1/p' "$work/pings")
@@ -47,19 +47,17 @@ measure() {
 # unharmed WHAT : claims of what is measured now, against what was before.
 unharmed() {
     local round most_s most_ms
-    most_s=$(times "$quiet_s" $most_times 0)
-    most_ms=$(times "$quiet_ms" $most_times $most_more_ms)
+    most_s=$(plus "$quiet_s" $most_more_s)
+    most_ms=$(plus "$quiet_ms" $most_more_ms)
     for round in 1 2 3; do  # what else the machine has to do may fall into one
         measure
         ! at_most "$download_s" "$most_s" || ! at_most "$ping_ms" "$most_ms" || break
     done >/dev/null
     claim "$1: downloads are right meanwhile" equal "$wrong" 0
-    speaks_of $measured "$most_s"
-    claim "$1: and take at most $most_times times as long ($download_s s, before $quiet_s s)" \
-        at_most "$download_s" "$most_s"
-    speaks_of $measured "$(times "$most_ms" 0.001 0)"
-    claim "$1: round trips take at most $most_times times as long and $most_more_ms ms ($ping_ms ms, before $quiet_ms ms)" \
-        at_most "$ping_ms" "$most_ms"
+    speaks_of $measured $most_more_s
+    claim "$1: and take at most $most_more_s s more ($download_s s, before $quiet_s s)" at_most "$download_s" "$most_s"
+    speaks_of $measured 0.005
+    claim "$1: round trips take at most $most_more_ms ms more ($ping_ms ms, before $quiet_ms ms)" at_most "$ping_ms" "$most_ms"
     speaks_of $measured 0.02  # two pings
     claim "$1: packets are not lost" at_most "$lost_percent" 1
 }

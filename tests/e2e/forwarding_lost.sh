@@ -133,6 +133,76 @@ claim "no packet of a lease was seen outside" equal "$(seen)" 0
 claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by another program' "$work/snapt1.log"
 claim "each download was one TCP connection" equal "$(grep -c /file "$work/http.log") $(cat "$work/curl.log")" "2 "
 
+# No way out: a default route or the carrier of its link goes. Nodes are reached by a route of their own all the time.
+ip -n "$(ns snapt1)" route add 192.0.2.0/24 via 198.51.100.1
+connect snapt1 out core out1
+address snapt1 out 198.51.100.10/30 2001:db8:9::2/64
+address core out1 198.51.100.9/30 2001:db8:9::1/64
+ways_out() {
+    ip -n "$(ns snapt1)" route replace default via 198.51.100.9
+    ip -n "$(ns snapt1)" -6 route replace default via 2001:db8:9::1
+}
+ip -n "$(ns snapt1)" -6 route del default
+ways_out
+goes_by() { # goes_by HOST : the server that a new flow there gets
+    local port=$((20000 + RANDOM % 20000))
+    in_ns node "$python" -c 'import socket, sys
+socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM).sendto(b"hello", (sys.argv[1], int(sys.argv[2])))' "$1" $port
+    wait_for 5 eval "cnapt_json flows --all | json_true \"any(f['dport'] == $port for f in d)\""
+    cnapt_json flows --all | json "','.join(str(f['snapt']) for f in d if f['dport'] == $port)"
+}
+go_by() { equal "$(goes_by $inet4) $(goes_by $inet6)" "$1 $2"; }
+has_lost() { equal "$(snapt_json 1 status | json "d['state'] + ': ' + str(d['forwarding_error'])")" "degraded: $1"; }
+is_told() { cnapt_json snapts | json_true "d[0]['no_way_out'] == $1 and not d[1]['no_way_out']"; }
+says() { grep -qxF "$1 (\`snapt doctor\` there says why, and the remedy)" <<<"$(cnapt status --socket "$work/cnapt.sock")"; }
+doctor_says() { { in_ns node cnapt doctor --config "$work/cnapt.toml" --state "$work/c" --socket "$work/cnapt.sock" || true; } | tr -s ' \n' ' ' | grep -F "$1"; }
+loses() { # loses WHAT ERROR VERSIONS SERVER4 SERVER6
+    claim "$1: the server is degraded, with the cause" wait_for 5 has_lost "$2"
+    claim "$1: the node is told" wait_for 5 is_told "$3"
+    claim "$1: new flows go to a server with a way out" go_by "$4" "$5"
+    claim "$1: both versions are reached" wait_for 3 fetches
+}
+has_back() {
+    claim "$1: the server is up" wait_for 6 state_of 1 up
+    claim "$1: the node is told that" wait_for 5 is_told '[]'
+    claim "$1: new flows go to the first server" go_by zrh-1 zrh-1
+}
+has_back "another way out"
+no_route='no default route'
+ip -n "$(ns snapt1)" -6 route del default
+loses "no route of IPv6" "no way out for IPv6: $no_route" "['IPv6']" zrh-1 zrh-2
+claim "no route of IPv6: status of the node has a line" says 'zrh-1 has no way out for IPv6, new flows take another SNAPT'
+claim "no route of IPv6: so has doctor" doctor_says 'warn versions zrh-1 has no way out for IPv6, new flows take another SNAPT'
+ways_out
+has_back "a route of IPv6"
+ip -n "$(ns snapt1)" route del default
+loses "no route of IPv4" "no way out for IPv4: $no_route" "['IPv4']" zrh-2 zrh-1
+ways_out
+has_back "a route of IPv4"
+ip -n "$(ns core)" link set out1 down
+no_carrier='out has no carrier'
+loses "no carrier" "no way out for IPv4: $no_carrier; no way out for IPv6: $no_carrier" "['IPv4', 'IPv6']" zrh-2 zrh-2
+# Nobody has a way out: a connection ends before TCP repeats its first segment (RFC 6298).
+stop snapt2
+refused() {
+    local status=0 took began=$EPOCHREALTIME
+    took=$(in_ns node curl -gsf -m 8 -o /dev/null -w '%{time_total}' "http://$1/small") || status=$?
+    speaks_of "$began" "$EPOCHREALTIME"
+    equal $status 7 && at_most "$took" 1
+}
+is_refusing() { equal "$(cnapt_json status | json "[d['state']] + d['refused_versions']")" "['degraded', 'IPv4', 'IPv6']"; }
+claim "nobody has a way out: the node is degraded" wait_for 30 is_refusing
+claim "nobody has a way out: IPv4 is refused at once" refused $inet4
+claim "nobody has a way out: IPv6 is refused at once" refused "[$inet6]"
+claim "nobody has a way out: status says so" says 'IPv4: refused, no way out at zrh-1'
+claim "nobody has a way out: doctor says so" doctor_says 'fail capture no SNAPT takes new flows'
+ip -n "$(ns core)" link set out1 up
+address core out1 2001:db8:9::1/64
+ways_out
+claim "a carrier: new flows pass" wait_for 15 fetches
+claim "a carrier: the node is up" equal "$(cnapt_json status | json "d['state']")" up
+claim "no packet of a lease was seen outside all that time" equal "$(seen)" 0
+
 # The routing rule alone: the daemon is killed, its table that nobody can flush has gone with it, and all others are flushed. Packets
 # come from its device as if it wrote them. Without the rule they leave, so that only the rule has kept them.
 stop snapt1 KILL

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The disk of a SNAPT is full: both ends say so, what is there goes on, and it mends itself when there is room again.
+# The disk of a SNAPT is full: both ends say so, what is there goes on, and it mends itself when there is room again. What passed
+# meanwhile is recorded then.
 . "$(dirname "$0")/lib.sh"
-require curl unshare
+. "$lib_dir/lib_tally.sh"
+require curl unshare ethtool
 build_topology
+tally_at_router
 mkdir -p "$work/s1" "$work/www"
 head -c 200000 /dev/urandom >"$work/www/file"
 http_server "$work/www"
@@ -19,12 +22,22 @@ start_cnapt
 download() { in_ns node curl -sS -m 10 -o /dev/null "http://$inet4/file"; }
 claim "there is a tunnel" download
 
+used() { snapt_json 1 usage --by user | json "sum(r['inner_up'] + r['inner_down'] for r in d['rows'])"; }
+passed() { echo $(($(metered_bytes up) + $(metered_bytes down))); }
+before=$(passed)
 fill() { head -c 16m /dev/zero >"$disk/filling" 2>/dev/null || true; }
 fill
 claim "the disk is full" eval '! head -c 100k /dev/zero >"$disk/more"'
 rm -f "$disk/more"
 fill  # what that was
 claim "a session that is there goes on" download
+# Longer than a checkpoint (5 s), in which nothing can be written.
+for round in 1 2 3 4; do
+    claim "and goes on ($round)" download
+    sleep 2
+done
+meanwhile=$(passed)
+claim "bytes have passed meanwhile ($((meanwhile - before)))" more_than $((meanwhile - before)) 1000000
 
 # --- A node that logs in anew, by another name: it needs a lease of its own
 stop cnapt
@@ -50,4 +63,7 @@ claim "with room the node is let in" wait_cnapt 60
 claim "and has a tunnel" download
 claim "status is up again" wait_for 20 state_is "('up', False, None)"
 claim "the log says that it can write again" logged 'the ledger can be written again'
+claim "nothing moves any more" wait_for 20 router_is_silent
+claim "every byte is recorded, also those of the time without room" equal "$(used)" "$(passed)"
+claim "and the ledger is whole" nsenter -t "${pid_of[snapt1]}" -m snapt verify --state "$work/s1"
 finish

@@ -41,7 +41,7 @@ measure() {
 }
 
 measure
-most_ping_ms=$("$python" -c "print(3 * $ping_ms + 25)")
+most_ping_ms=20 # an answer is there before a call sends its next packet; bench hostile-user has the figure
 most_login_ms=1000
 echo "      before: $ping_ms ms, login $login_ms ms"
 
@@ -63,11 +63,11 @@ attack() {
         wait_for 10 eval "! is_alive $name"
         came=$(($(passed rx) - came)) left=$(($(passed tx) - left))
         most=$("$python" -c "print(64 * $came + 1000000 * ($(since "$began") + 1))")
-        ! at_most "$ping_ms" "$most_ping_ms" || ! at_most "$login_ms" $most_login_ms || break
+        ! at_most "$ping_ms" $most_ping_ms || ! at_most "$login_ms" $most_login_ms || break
     done >/dev/null
     claim "$name: so much was offered ($(json "d['$what']" <"$work/$name.log") $what)" more_than "$(json "d['$what']" <"$work/$name.log")" "$least"
-    speaks_of $measured "$("$python" -c "print($most_ping_ms / 1000)")"
-    claim "$name: nine in ten round trips of another user take at most three times as long and 25 ms ($ping_ms ms)" at_most "$ping_ms" "$most_ping_ms"
+    speaks_of $measured 0.02
+    claim "$name: nine in ten round trips of another user take at most $most_ping_ms ms ($ping_ms ms)" at_most "$ping_ms" $most_ping_ms
     speaks_of $measured $((most_login_ms / 1000))
     claim "$name: its logins take at most 1 s ($login_ms ms)" at_most "$login_ms" $most_login_ms
     claim "$name: what leaves the SNAPT ($left bytes) is at most 64 times what comes, and 1 MB a second" at_most "$left" "$most"

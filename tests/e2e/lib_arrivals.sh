@@ -59,6 +59,20 @@ since() {
     awk -v from="$1" -v to="$now" 'BEGIN { printf "%.3f\n", to - from }'
 }
 
+# logged_at NAME TEXT : when the process last logged that, since begin_log; by its own clock, since to ask it takes long on a busy
+# machine. Nothing and 1: never.
+logged_at() {
+    local at
+    at=$(said "$1" | sed -n "s/^\([^ ]*Z\) .*$2.*/\1/p" | tail -n 1)
+    [ -n "$at" ] || return # `date -d ""` is midnight
+    date -d "$at" +%s.%N
+}
+# until_up : how long the first SNAPT took to answer, from cnapt's first attempt on, which it logs; the next claim speaks of that. Nothing without these lines.
+until_up() {
+    local from to
+    from=$(logged_at cnapt 'runs as node') && to=$(logged_at cnapt 'answers; new flows go through the tunnel') && since "$from" "$to"
+}
+
 # The server's TCP tries again after its RTO, then each time after twice as long (RFC 6298): when data can pass after some time,
 # its first attempt from then on comes before twice that time and one RTO have passed, and the next after twice that. So a
 # download is silent until the second of them at most, if a busy machine loses one. silent_since KILLED BACK, `rto` from before

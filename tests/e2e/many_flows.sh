@@ -75,6 +75,13 @@ beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER f
     claim "$1: node and SNAPT agree on what is open" wait_for 10 agree
     claim "$1: nothing was refused" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
 }
+# What a flood leaves behind takes nobody's names away either.
+late() { # late WHAT NS HOST : 20 s after a flood
+    local took=0
+    sleep 20
+    claim "$1, 20 s later: names and pages pass" looks_up "$2" "$3"
+    claim "$1, 20 s later: in a second ($took s)" at_most "$took" 1
+}
 # The node hears of what gave way beside other things, so something has to be sent.
 spawn node talk "$python" -c 'import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -82,6 +89,7 @@ while True:
     s.sendto(bytes.fromhex("0001 0100 0001 0000 0000 0000 0161 07") + b"example" + bytes.fromhex("00 0001 0001"), (sys.argv[1], 53))
     time.sleep(0.2)' $inet4
 beside "a program of the node" node $inet4 node
+late "a program of the node" node $inet4
 beside "a host of the LAN, IPv6" lan1 $inet6 lan2
 stop talk
 

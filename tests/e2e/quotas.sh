@@ -44,6 +44,7 @@ spawn friend bob cnapt run --config "$work/bob.toml" --state "$work/b" --socket 
 claim "another user's node is up" cnapt status --wait up --timeout 20 --socket "$work/bob.sock"
 head -c 60000000 /dev/urandom >"$work/www/file"
 head -c 500000 /dev/urandom >"$work/www/small"
+echo >"$work/www/tiny"
 http_server "$work/www"
 
 quota() { snapt quota "$@" --state "$work/s1"; }
@@ -110,6 +111,16 @@ claim "the other's download is whole" equal "$(cat "$work/bob.got")" 60000000
 jump $((43200 - $(date -u +%s) % 86400 + 86400))
 claim "the next day is as new" wait_for 10 is_told state free
 claim "and its connections go" wait_for 5 in_ns node curl -sf -m 5 -o /dev/null "http://$inet4/small"
+
+# --- A warning at 80 %: of 600 kB a file of 500 kB is more
+claim "a tenth of the quota is no warning" is_told state free
+claim "with a smaller quota it is more than 80 %" quota set alice 600kB/day --then stop
+claim "the node is warned" wait_for 10 is_told state warned
+claim "before the end of the quota" eval 'at_most "$(allowance used_bytes)" 599999 && more_than "$(allowance used_bytes)" 479999'
+warning='zrh-1: 8[0-9]\.[0-9]* % of the quota of 586 KiB are used; it begins anew 20'
+claim "status says so" eval 'status status | grep -q "$warning"'
+claim "usage, too" eval 'status usage | grep -q "$warning"'
+claim "and connections go" in_ns node curl -sf -m 5 -o /dev/null "http://$inet4/tiny"
 
 # --- Throttle, and the rate of all users
 # TCP payload that comes in ten seconds from the first on, in parts of 2 Mbit/s; it is 96 % of the packets.

@@ -82,6 +82,27 @@ claim "a wrong token, too" equal "$(get "${admin%?}x" /v1/status)" "$refusal"
 fuzzed=$(in_ns snapt1 "$source_dir/tests/support/rest_attack.py" fuzz 127.0.0.1 9348 1000)
 claim "1000 fuzzed requests get refusals alone ($fuzzed)" eval '! grep -qE "\b[23][0-9][0-9]\b" <<<"$fuzzed"'
 claim "and the daemon goes on" equal "$(status "$admin" GET /v1/status)" 200
+# --- Owners of a token: what they may is done or refused, and no money moves
+snapt topup alice 50 --ref INV-1 --state "$work/s1" >/dev/null
+books() { "$python" -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=10) as ledger:
+    print(ledger.execute("SELECT count(*), sum(amount_ud) FROM ledger").fetchall(), ledger.execute("SELECT * FROM balance").fetchall())' "$work/s1/ledger.db"; }
+accounts() { for user in alice bob; do get "$admin" "/v1/users/$user/balance"; done; }
+biller=$(secret biller --scope bill)
+money=$(books) balances=$(accounts)
+claim "there is money to lose" eval '! grep -q None <<<"$money"'
+for scope in self bill; do
+    token=$([ $scope = self ] && echo "$own" || echo "$biller")
+    fuzzed=$(in_ns snapt1 "$source_dir/tests/support/rest_attack.py" own 127.0.0.1 9348 1000 <<<"$token")
+    claim "1000 fuzzed requests with a token of scope $scope: some are answered ($fuzzed)" eval 'grep -q "\b200\b" <<<"$fuzzed"'
+    claim "none fails inside" eval '! grep -qE "\b5[0-9][0-9]\b" <<<"$fuzzed"'
+    claim "no entry was booked" equal "$(books)" "$money"
+    claim "no balance is another" equal "$(accounts)" "$balances"
+    claim "the ledger is whole" snapt verify --state "$work/s1"
+done
+claim "a topup by the same token is booked" equal "$(in_ns snapt1 curl -sS -m 20 -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $biller" \
+    -H "Idempotency-Key: k" -d '{"amount": "5"}' "$url/v1/users/alice/topups")" 200
+claim "and seen" eval '[ "$(books)" != "$money" ]'
 spawn snapt1 loris "$source_dir/tests/support/rest_attack.py" loris 127.0.0.1 9348 200 20
 sleep 2 # until it holds what it can
 for round in 1 2 3; do

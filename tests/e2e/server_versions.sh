@@ -122,12 +122,31 @@ stop snapt2
 cp "$work/well1.toml" "$work/snapt1.toml"
 ip -n "$(ns snapt1)" -6 route del default
 start_snapt 1
-add_user dora
+tells() { snapt_json 1 status | json_true "d['state'] == 'up' and d['forwarding_error'] == 'no way out for IPv6: no default route'"; }
+claim "a host that has not had IPv6: its server says so, and is up" tells
+cp "$work/well2.toml" "$work/snapt2.toml"
+start_snapt 2
+add_user dora 1 2
+stop snapt2
 start_cnapt
 before=$(plain)
+no_way() { cnapt status --socket "$work/cnapt.sock" | grep -qF "$1"; }
 claim "no route behind the SNAPT: IPv6 is refused at once" refused "[$inet6]"
+claim "no route behind the SNAPT: a site with both is reached by IPv4, at once" quickly both.test
+claim "no route behind the SNAPT: IPv4 is tried first" wait_for 5 eval '[ "$(first)" = $inet4 ]'
+claim "no route behind the SNAPT: status says so" no_way 'IPv6: refused, no way out at zrh-1 (`snapt doctor` there'
+claim "no route behind the SNAPT: so does doctor" doctor_says 'warn versions IPv6: refused, no way out at zrh-1'
 claim "no route behind the SNAPT: nothing goes plain" equal $(($(plain) - before)) 0
+start_snapt 2
+claim "another SNAPT has one: IPv6 is reached" wait_for 30 quickly "[$inet6]"
+claim "another SNAPT has one: IPv6 goes there" equal "$(snapt_of $inet6)" zrh-2
+claim "another SNAPT has one: the order is that of the plain host" wait_for 5 eval '[ "$(first)" = "$plain_first" ]'
+claim "another SNAPT has one: status names the first" no_way 'zrh-1 has no way out for IPv6, new flows take another SNAPT'
+claim "another SNAPT has one: doctor says nothing of a missing prefix" eval '! doctor_says "no prefix for the other"'
+stop snapt2
+claim "it goes: IPv6 is refused again" wait_for 30 no_way 'IPv6: refused, no way out at zrh-1'
 ip -n "$(ns snapt1)" -6 route add default via 2001:db8:1::1
 claim "with a route IPv6 is reached" wait_for 10 quickly "[$inet6]"
-claim "and the order is that of the plain host" equal "$(first)" "$plain_first"
+claim "with a route nothing is said" wait_for 5 eval '! no_way "no way out"'
+claim "and the order is that of the plain host" wait_for 5 eval '[ "$(first)" = "$plain_first" ]'
 finish

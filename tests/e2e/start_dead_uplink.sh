@@ -13,11 +13,11 @@ up() { cnapt status --wait up --timeout 20 --socket "$work/cnapt.sock" >/dev/nul
 runs() { [ -S "$work/cnapt.sock" ]; }
 for round in 1 2 3; do
     cable_set gw1-wan both down
-    began=$EPOCHREALTIME
+    begin_log cnapt
     run_cnapt
     wait_for 5 runs
     claim "$round: it comes up" up
-    took=$(since "$began")
+    took=$(until_up)
     claim "$round: within a second ($took s)" at_most "$took" 1
     claim "$round: by the other uplink" is_active up2
     claim "$round: traffic passes" in_ns node ping -n -c 1 -W 2 $inet4

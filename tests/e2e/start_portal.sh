@@ -24,15 +24,15 @@ up() { cnapt status --wait up --timeout 20 --socket "$work/cnapt.sock" >/dev/nul
 runs() { [ -S "$work/cnapt.sock" ]; }
 # comes_up KIND COMMAND... : what stands there.
 comes_up() {
-    local kind=$1 began took
+    local kind=$1 took
     shift
     spawn gw1 portal "$@"
     wait_for 10 listens gw1 8080
-    began=$EPOCHREALTIME
+    begin_log cnapt
     run_cnapt
     wait_for 5 runs
     claim "$kind: it comes up" up
-    took=$(since "$began")
+    took=$(until_up)
     claim "$kind: within a second ($took s)" at_most "$took" 1
     claim "$kind: by the other uplink" is_active up2
     claim "$kind: traffic passes" in_ns node ping -n -c 1 -W 2 $inet4
@@ -44,15 +44,23 @@ comes_up "what closes" "$python" -c "$taker" closes
 comes_up "what is silent" "$python" -c "$taker" waits
 
 # While it runs: the other uplink is silent for a while, and control is tried by the portal as well.
-spawn gw1 portal "$python" -c "$taker" closes
-wait_for 10 listens gw1 8080
+answers() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
+hole='table inet hole { chain pass { type filter hook forward priority 0; policy drop; }; }'
+# loses_control KIND : what stands there takes the connections that control tries.
+loses_control() {
+    spawn gw1 portal "$python" -c "$taker" "$1"
+    wait_for 10 listens gw1 8080
+    in_ns gw2 nft "$hole"
+    spawn node ping ping -q -n -i 0.2 $inet4
+    sleep 5
+    in_ns gw2 nft delete table inet hole
+    claim "$1: after a silence of the uplink that works control is there again" wait_for 15 answers
+    claim "$1: and traffic passes" in_ns node ping -n -c 1 -W 2 $inet4
+    stop ping
+    stop portal
+}
 run_cnapt
 claim "once more it comes up" up
-in_ns gw2 nft "add table inet hole; add chain inet hole pass { type filter hook forward priority 0; policy drop; }"
-spawn node ping ping -q -n -i 0.2 $inet4
-sleep 5
-in_ns gw2 nft delete table inet hole
-answers() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
-claim "after a silence of the uplink that works control is there again" wait_for 15 answers
-claim "and traffic passes" in_ns node ping -n -c 1 -W 2 $inet4
+loses_control closes
+loses_control waits
 finish

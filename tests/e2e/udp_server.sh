@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # UDP servers of the node on 0.0.0.0 and :: answer from the uplink's address that was asked, over IPv4 and IPv6, connected or not,
-# with the kill switch and after a move as well. A forged datagram leads no flow out of the tunnel.
+# with the kill switch, after a move and while the rules are replaced as well. A forged datagram leads no flow out of the tunnel.
 . "$(dirname "$0")/lib.sh"
 require iperf3
 build_topology
@@ -71,11 +71,41 @@ asks plain 192.0.2.2
 asks6 plain 1
 start_snapt 1
 add_user alice
+policy_file=$work/policy.toml
+printf 'version = 1\n' >"$policy_file"
 start_cnapt
 asks "with cnapt" 192.0.2.2
 asks6 "with cnapt" 1
 finds() { { in_ns node cnapt doctor --config "$work/cnapt.toml" --state "$work/c" --socket "$work/cnapt.sock" || true; } | tr -s ' \n' ' ' | grep -qE "$1"; }
 claim "doctor says that they answer so" finds 'ok udp servers those on 0.0.0.0 or :: answer from the address that was asked, beside the tunnel \([1-9][0-9]* datagrams\); nothing to do'
+
+# A server that has connected its socket keeps its peer when the rules are replaced.
+cat >"$work/talk.py" <<'PY'
+import os, socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((sys.argv[1], 5002)); s.settimeout(1)
+def answers(word):
+    for _ in range(3):
+        s.send(word)
+        try:
+            if s.recv(100) == word: return
+        except OSError: pass
+    sys.exit(f"no answer to {word}")
+answers(b"before")
+open(sys.argv[2] + "/talks", "w")
+while not os.path.exists(sys.argv[2] + "/reloaded"): answers(b"meanwhile"); time.sleep(0.05)
+answers(b"after"); s.send(b"bye")
+PY
+spawn inet talk "$python" "$work/talk.py" 192.0.2.2 "$work"
+talk=${pid_of[talk]}
+wait_for 5 test -e "$work/talks"
+printf 'version = 1\n[default]\nudp = "ht-hd"\n' >"$policy_file"
+claim "rules are replaced" cnapt reload --socket "$work/cnapt.sock"
+touch "$work/reloaded"
+wait "$talk"
+claim "and a server that connected its socket before answers still" equal "$?" 0
+in_ns node nft delete table inet continuo_cnapt_cnapt0_answers
+claim "their table is put back within two seconds when somebody deletes it" wait_for 2 in_ns node nft list chain inet continuo_cnapt_cnapt0_answers asked
 
 # A flow of the node's own, from a socket without an address: its peer says who asks. Then somebody forges its datagrams.
 spawn inet who "$python" "$work/echo.py" 6 7777 plain
@@ -92,7 +122,7 @@ PY
 spawn node flow "$python" "$work/flow.py" $inet4
 wait_for 10 grep -q '198\.51\.100\.2' "$work/flow.log"
 ip -n "$(ns gw1)" addr add $inet4/32 dev lo
-forged=$(in_ns node nft list counter inet continuo_cnapt_cnapt0 answered | sed -n 's/.*packets \([0-9]*\).*/\1/p')
+forged=$(in_ns node nft list counter inet continuo_cnapt_cnapt0_answers answered | sed -n 's/.*packets \([0-9]*\).*/\1/p')
 in_ns gw1 "$python" -c 'import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 7777))
 for i in range(20):
@@ -104,7 +134,7 @@ begin_log flow
 wait_for 10 eval '[ "$(said flow | grep -c .)" -ge 10 ]'
 stays() { ! said flow | grep -v -e '198\.51\.100\.2$' -e '^forged$'; }
 claim "and the flow stays in the tunnel" stays
-answered() { in_ns node nft list counter inet continuo_cnapt_cnapt0 answered | sed -n 's/.*packets \([0-9]*\).*/\1/p'; }
+answered() { in_ns node nft list counter inet continuo_cnapt_cnapt0_answers answered | sed -n 's/.*packets \([0-9]*\).*/\1/p'; }
 claim "nothing of it was taken for an answer" equal "$(answered)" "$forged"
 stop flow
 

@@ -126,6 +126,9 @@ read_both() { in_flows=$(carried) in_records=$(used user); [ "$in_flows" = "$(ca
 wait_for 10 read_both
 claim "the usage records have all bytes once" equal "$in_records" "$in_flows"
 claim "and by day as many" equal "$(used day)" "$(used user)"
+claim "each time that SNAPT's clock was set is noted, with the time since boot" equal "$(lease "SELECT count(*), count(mono) FROM event WHERE kind = 'clock_step'")" "5 5"
+claim "what was counted before is marked" more_than "$(lease "SELECT count(*) FROM usage_record WHERE flags & 16")" 0
+claim "no record crosses a quarter of an hour" equal "$(lease "SELECT count(*) FROM usage_record WHERE t_start / 900000000 <> (t_end - 1) / 900000000")" 0
 
 # --- New connections under a wrong clock
 jump cnapt $to_1970

@@ -2,6 +2,7 @@
 """What happens in e2e/chaos.sh, what is carried meanwhile, and whether all of it was right.
 
   chaos.py plan SEED SECONDS                      prints the events, a line each: "SECONDS EVENT ARGUMENT..."
+  chaos.py promised SEED SECONDS                  the longest silence of a TCP connection that PATHS allows for these events
   chaos.py server PORT LOG                        the correspondent
   chaos.py client ADDRESS PORT SECONDS LOG        downloads, uploads and connections that last all the time
   chaos.py judge OUTAGES BOUND LOG...             names what went wrong; OUTAGES has lines "FROM TO": nothing can arrive then.
@@ -75,9 +76,50 @@ def events_of(source, seconds):
         now += source.uniform(0.5, 4)
 
 
-def plan(seed, seconds):
-    for at, words in sorted((round(min(at, seconds - 1), 2), words) for at, words in events_of(random.Random(seed), seconds)):
-        print(at, *words)
+def planned(seed, seconds):
+    return sorted((round(min(at, seconds - 1), 2), words) for at, words in events_of(random.Random(seed), seconds))
+
+
+# --- What docs/PATHS.md allows
+
+QUEUED_S = 100 * 1500 * 8 / 4e6  # the links' queue at their lowest rate
+ROUND_TRIP_S = 2 * 0.06 + QUEUED_S
+MOVE_S = ROUND_TRIP_S + 0.2  # announcement, answer, repeats (kLongestRepeat)
+SILENCE_S = 2 + MOVE_S  # T_doubt
+NO_UDP_S = 2  # data goes on within
+HOLE_S = 2.5 + ROUND_TRIP_S  # a question 1 s after the last, 1 s without an answer, nine probes 40 ms apart
+RTO_S = 0.2 + ROUND_TRIP_S  # Linux' minimum
+
+
+def takes(words, faults):
+    """How long the tunnel may carry nothing for an event. `faults` are those that a node may meet where it goes: (kind, uplink)."""
+    kind, *place = words
+    is_on = place[-1] == "on"
+    if kind == "udp":
+        return NO_UDP_S if is_on else 0
+    if kind == "hole":
+        return HOLE_S if place[-1] != "none" else 0
+    if kind == "away":
+        return 0 if is_on else 1 + MOVE_S  # dead paths are probed once a second; the outage itself is left out
+    if kind not in ("address", "carrier", "silence", "one_way") or kind != "address" and not is_on:
+        return 0
+    goes_to = place[0] if kind == "address" else 3 - place[0]
+    there = NO_UDP_S * (("udp", goes_to) in faults) + HOLE_S * (("hole", goes_to) in faults)
+    return (SILENCE_S if kind in ("silence", "one_way") else MOVE_S) + there
+
+
+def promised(seed, seconds):
+    """Of faults that meet, what a node meets where it goes adds up (UDP that is blocked, a hole); its other timers run at the same time."""
+    faults, begin, end, longest = set(), 0.0, 0.0, 0.0
+    for at, words in planned(seed, seconds):
+        if words[0] in ("udp", "hole"):
+            (faults.discard if words[-1] in ("off", "none") else faults.add)(words[:2])
+        if at > end:
+            begin = end = at
+        end = end + takes(words, faults) if words[0] in ("udp", "hole") else max(end, at + takes(words, faults))
+        longest = max(longest, end - begin)
+    # It tries again at intervals that double (RFC 6298, 5.5): outage and x end in 2 outages + 2x + RTO, and judge() takes 2 outages off.
+    return 2 * longest + RTO_S
 
 
 # --- Traffic
@@ -287,7 +329,10 @@ def judge(outages_path, bound, paths):
 if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "plan":
-        plan(int(words[0]), float(words[1]))
+        for at, event in planned(int(words[0]), float(words[1])):
+            print(at, *event)
+    elif command == "promised":
+        print(f"{promised(int(words[0]), float(words[1])):.1f}")
     elif command == "server":
         serve(int(words[0]), words[1])
     elif command == "client":

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""rest_attack.py fuzz HOST PORT COUNT | loris HOST PORT COUNT SECONDS: what strangers do to a REST server. `fuzz` prints
-the statuses that were answered; `loris` holds connections on which a header never ends, and opens them again."""
+"""rest_attack.py fuzz HOST PORT COUNT | own HOST PORT COUNT | loris HOST PORT COUNT SECONDS: what strangers, and owners of a
+token, do to a REST server. `fuzz` and `own` print the statuses that were answered; `own` reads a valid token from standard
+input, and damages all of a request but that. `loris` holds connections on which a header never ends, and opens them again."""
+import concurrent.futures
 import random
 import select
 import socket
@@ -11,30 +13,65 @@ GOOD = (b"POST /v1/users/alice/topups?x=1 HTTP/1.1\r\nHost: a\r\nAuthorization: 
         b"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"amount\":\"50\"}")
 
 
+AT_ONCE = 8
+# No amount in them is valid, with one octet changed or not.
+OWN = [b"GET /v1/usage?by=user,day&from=2026-11-01&to=2026-12-01&zone=UTC HTTP/1.1\r\n",
+       b"GET /v1/records?after=1/0&limit=10 HTTP/1.1\r\n",
+       b"GET /v1/users/alice/balance HTTP/1.1\r\n",
+       b"GET /v1/users/bob/statement?month=2026-11&format=csv HTTP/1.1\r\n",
+       b"POST /v1/users/alice/topups HTTP/1.1\r\n",
+       b"POST /v1/users/bob/adjustments?x=1 HTTP/1.1\r\n",
+       b"DELETE /v1/sessions/00112233445566778899aabbccddeeff HTTP/1.1\r\n"]
+OWN_TAIL = (b"Host: a\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
+            b"{\"amount\": [[5]]}")
+
+
+def damage(rng, text):
+    text = bytearray(text)
+    for _ in range(rng.randrange(6)):
+        at = rng.randrange(len(text))
+        if rng.random() < 0.5:
+            text[at] = rng.randrange(256)
+        else:
+            text[at:at] = bytes([rng.randrange(256)]) * rng.randrange(3000)
+    return bytes(text)
+
+
+def answer_to(host, port, text):
+    with socket.create_connection((host, port), timeout=15) as stream:
+        stream.settimeout(0.1)  # refusals come at once; what is no whole request may wait for its end
+        answer = b""
+        try:
+            stream.sendall(text)
+            stream.shutdown(socket.SHUT_WR)
+            while block := stream.recv(65536):
+                answer += block
+        except OSError:
+            pass
+    return answer.split(b" ", 2)[1].decode("latin-1") if answer else ""
+
+
 def fuzz(host, port, count):
     rng = random.Random(7)
-    statuses = set()
-    for _ in range(count):
-        text = bytearray(GOOD[:rng.randrange(1, len(GOOD) + 1)])
-        for _ in range(rng.randrange(6)):
-            at = rng.randrange(len(text))
-            if rng.random() < 0.5:
-                text[at] = rng.randrange(256)
-            else:
-                text[at:at] = bytes([rng.randrange(256)]) * rng.randrange(3000)
-        with socket.create_connection((host, port), timeout=15) as stream:
-            stream.settimeout(0.1)  # refusals come at once; what is no whole request may wait for its end
-            answer = b""
-            try:
-                stream.sendall(text)
-                stream.shutdown(socket.SHUT_WR)
-                while block := stream.recv(65536):
-                    answer += block
-            except OSError:
-                pass
-            if answer:
-                statuses.add(answer.split(b" ", 2)[1].decode("latin-1"))
-    print(" ".join(sorted(statuses)))
+    texts = (damage(rng, GOOD[:rng.randrange(1, len(GOOD) + 1)]) for _ in range(count))
+    print(" ".join(sorted({answer_to(host, port, text) for text in texts} - {""})))
+
+
+def own(host, port, count):
+    token = b"Authorization: Bearer " + sys.stdin.readline().strip().encode() + b"\r\n"
+    rng = random.Random(11)
+    texts = []
+    for round_ in range(count):
+        # A whole head first, so that most requests are known for the owner's; then parts of one.
+        head, tail = rng.choice(OWN), OWN_TAIL
+        if round_ % 2 == 0:
+            tail = damage(rng, tail[:rng.randrange(1, len(tail) + 1)])
+        else:
+            head = damage(rng, head[:-2]) + b"\r\n"
+        texts.append(head + token + tail)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        statuses = set(pool.map(lambda text: answer_to(host, port, text), texts))
+    print(" ".join(sorted(statuses - {""})))
 
 
 def loris(host, port, count, seconds):
@@ -60,7 +97,7 @@ def loris(host, port, count, seconds):
 
 def main():
     what, host, port, *numbers = sys.argv[1:]
-    {"fuzz": fuzz, "loris": loris}[what](host, int(port), *map(int, numbers))
+    {"fuzz": fuzz, "own": own, "loris": loris}[what](host, int(port), *map(int, numbers))
 
 
 if __name__ == "__main__":

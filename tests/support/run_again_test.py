@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Tests of what happens to an end-to-end test that fails: run_again.py with small test scripts, and the claims of lib_stalls.sh."""
+"""Tests of what judges an end-to-end test: check_closing_line.sh and run_again.py with small test scripts, and the claims of
+lib_stalls.sh."""
+import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -69,6 +72,46 @@ class RunAgain(unittest.TestCase):
 
     def test_one_that_was_never_judged_has_failed(self):
         self.assertEqual(self.run_tests(stalled="echo 'VOID  it'; exit 75"), ({"stalled": "fail 3"}, []))
+
+
+class ClosingLine(unittest.TestCase):
+    """A script that ends with 0 passes only by its last line, and is told apart from one that failed."""
+
+    FAIL = 'FAIL  the script ends with its line "N held, 0 failed"'
+
+    def judge(self, script):
+        done = subprocess.run([SUPPORT / "check_closing_line.sh", "bash", "-c", script], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.splitlines()
+
+    def of_library(self, script):
+        """A script that uses lib.sh, without its namespaces."""
+        with tempfile.TemporaryDirectory() as work:
+            return self.judge(f". {E2E}/lib.sh; work={work}; : >{work}/stalls; {script}")
+
+    def test_one_that_comes_to_its_end_passes(self):
+        self.assertEqual(self.of_library("claim it true; finish"), (0, ["ok    it", "1 held, 0 failed"]))
+
+    def test_one_that_a_program_replaced_has_failed(self):
+        self.assertEqual(self.of_library("claim it true; exec true; claim that false; finish"), (1, ["ok    it", self.FAIL]))
+
+    def test_one_that_leaves_in_the_middle_has_failed(self):
+        self.assertEqual(self.of_library("claim it true; exit 0; finish"), (1, ["ok    it", self.FAIL]))
+
+    def test_one_that_printed_something_after_its_line_or_made_no_claim_has_failed(self):
+        for said in ("1 held, 0 failed\nmore", "0 held, 0 failed", "1 held, 1 failed", "11 held, 0 failed, 1 void", ""):
+            self.assertEqual(self.judge(f"printf '%b' '{said}'"), (1, said.splitlines() + [self.FAIL]), said)
+
+    def test_other_ends_are_the_script_s_own(self):
+        for code in (1, 75, 77, 143):
+            self.assertEqual(self.judge(f"echo 'skipped: it'; exit {code}"), (code, ["skipped: it"]))
+
+    def test_one_that_is_ended_still_says_why(self):
+        script = "trap 'echo ended; exit 143' TERM; echo begun; while :; do read -rt 1; done"
+        with subprocess.Popen([SUPPORT / "check_closing_line.sh", "bash", "-c", script], stdout=subprocess.PIPE, text=True,
+                              start_new_session=True) as judge:
+            self.assertEqual(judge.stdout.readline(), "begun\n")
+            os.killpg(judge.pid, signal.SIGTERM)
+            self.assertEqual(judge.stdout.read(), "ended\n")
 
 
 class Claims(unittest.TestCase):

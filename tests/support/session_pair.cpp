@@ -255,13 +255,29 @@ base::Endpoint SessionPair::address_of(uint8_t path) const {
     return own == path_addresses.end() ? node_address : own->second;
 }
 
+// The address from which a datagram of the node leaves.
+base::Endpoint SessionPair::source_of(const session::TransmitItem& item) const {
+    base::Endpoint source = address_of(item.path);
+    if (has_class_sockets) {
+        source.port = static_cast<uint16_t>(source.port + base::index_of(item.traffic_class));
+    }
+    return source;
+}
+
+// True for a socket of the node, whose lt-ld is at `own`.
+bool SessionPair::is_at(const base::Endpoint& own, const base::Endpoint& address) const {
+    const size_t sockets = has_class_sockets ? base::kTrafficClasses : 1;
+    return own.address == address.address && address.port >= own.port &&
+           address.port < own.port + sockets;
+}
+
 std::optional<uint8_t> SessionPair::path_at(const base::Endpoint& address) const {
     for (const auto& [path, own] : path_addresses) {
-        if (own == address) {
+        if (is_at(own, address)) {
             return path;
         }
     }
-    return address == node_address ? node.session->paths().active() : std::nullopt;
+    return is_at(node_address, address) ? node.session->paths().active() : std::nullopt;
 }
 
 // The link carries the node's address in front: where the datagram came from, or goes to.
@@ -272,8 +288,11 @@ void SessionPair::put_on_link(const SessionEnd& end,
     if (record) {
         (is_up ? recorded_up : recorded_down).emplace_back(datagram.begin(), datagram.end());
     }
-    const std::string address = (is_up ? address_of(item.path) : item.to).to_string();
+    const std::string address = (is_up ? source_of(item) : item.to).to_string();
     if (is_swallowed && is_swallowed(is_up, is_up ? address_of(item.path) : item.to)) {
+        return;
+    }
+    if (is_item_swallowed && is_item_swallowed(is_up, item)) {
         return;
     }
     std::vector<uint8_t> carried{static_cast<uint8_t>(address.size())};
@@ -295,7 +314,7 @@ void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
         inject(end, {bytes.begin(), bytes.end()}, address);
         return;
     }
-    if (address == node_address || path_at(address)) {
+    if (is_at(node_address, address) || path_at(address)) {
         inject(end, {bytes.begin(), bytes.end()}, snapt_address, path_at(address));
     } else {
         ++misdirected;

@@ -137,6 +137,10 @@ class SessionPair {
     std::map<uint8_t, base::Endpoint> path_addresses;
     // Drops a datagram between this address of the node and SNAPT; may be empty.
     std::function<bool(bool is_up, const base::Endpoint& node_side)> is_swallowed;
+    // The same by how it leaves: class of the tuple and of the mark.
+    std::function<bool(bool is_up, const session::TransmitItem& item)> is_item_swallowed;
+    // The node has a socket for each class; their ports follow that of lt-ld. Otherwise one.
+    bool has_class_sockets = false;
     struct PathLinks {
         LinkModel up;
         LinkModel down;
@@ -161,6 +165,8 @@ class SessionPair {
     void take_from_link(SessionEnd& end, base::ByteView carried);
     void take_all(LinkModel& link, SessionEnd& end);
     base::Endpoint address_of(uint8_t path) const;
+    base::Endpoint source_of(const session::TransmitItem& item) const;
+    bool is_at(const base::Endpoint& own, const base::Endpoint& address) const;
     std::optional<uint8_t> path_at(const base::Endpoint& address) const;
     crypto::Protection protection_;
     session::TransmitBatch batch_;

@@ -3,6 +3,8 @@
 "use strict";
 
 const SESSIONS_EVERY_MS = 10000;
+const RECORDS_AT_ONCE = 10000;
+const MOST_EXPORTED = 100000;
 const byId = (id) => document.getElementById(id);
 const state = {token: "", me: null, usage: [], timer: 0};
 
@@ -139,7 +141,7 @@ function showUsage(rows, users) {
   }
 }
 
-const timeText = (seconds) => new Date(seconds * 1000).toLocaleString();
+const timeText = (seconds) => new Date(seconds * 1000).toLocaleString([], {dateStyle: "short", timeStyle: "short"});
 
 function showSessions(sessions) {
   const columns = [...(isSelf() ? [] : [{head: "user", text: true}]), {head: "node", text: true}, {head: "from", text: true},
@@ -209,20 +211,25 @@ function exportUsage() {
   save("usage.csv", "text/csv", csv(head, state.usage.map((row) => head.map((name) => row[name]))));
 }
 
-// Reads all pages of the answer.
+// Reads the answer page by page, MOST_EXPORTED records at most: the file is made in the browser's memory.
 async function exportRecords() {
   const asked = shownSpan();
-  const parts = [];
+  const lines = [];
+  let head = null;
+  let count = 0;
   let after = "";
   do {
-    say("Loading records…");
-    const page = await askJson("v1/records", {...asked, after, limit: 10000});
-    parts.push(...page.records);
+    say("Loading records… " + count);
+    const page = await askJson("v1/records", {...asked, after, limit: RECORDS_AT_ONCE});
+    head = head ?? Object.keys(page.records[0] ?? {snapt_id: ""});
+    const text = csv(head, page.records.map((record) => head.map((name) => record[name])));
+    lines.push(count === 0 ? text : text.slice(text.indexOf("\n") + 1));
+    count += page.records.length;
     after = page.next;
-  } while (after);
-  const head = parts.length > 0 ? Object.keys(parts[0]) : ["snapt_id"];
-  save("records.csv", "text/csv", csv(head, parts.map((record) => head.map((name) => record[name]))));
-  say(parts.length + " records.");
+  } while (after && count < MOST_EXPORTED);
+  save("records.csv", "text/csv", lines.join(""));
+  say(after ? "The first " + count + " records only. Choose a shorter period or a user, or use `snapt export` for all."
+    : count + " records.");
 }
 
 async function exportStatement() {

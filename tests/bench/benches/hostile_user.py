@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from harness.measure import quantile, worst
+from harness.measure import TCP_PORT, quantile, serve, worst
 from harness.process import BenchError, Process, Skip
 from harness.process import run as run_command
 from harness.topology import INET, SERVER, Topology
@@ -20,6 +20,7 @@ PING_INTERVAL_S = 0.02
 PING_MUST_MS, PING_GOAL_MS = 5, 2  # above idle
 LOGIN_MUST_MS, LOGIN_GOAL_MS = 1000, 300
 MOST_TIMES, FREE_BYTES_PER_S = 64, 1_000_000  # bytes that leave the SNAPT, for those that come
+RATE_GOAL = 0.5  # a steady flood takes half of a SNAPT's time at most (kTakeInTime); who downloads shares its processor
 LOST_MS = 10_000  # what a round trip counts that did not come back, and a login that was not let in
 
 # (attack, what it is, which figure, the least of it a second: less is no attack, and rounds a second, 0: as fast as it goes). Those
@@ -48,6 +49,9 @@ ATTACKS = [
 ]
 # Drops at the SNAPT of an attack that comes as far as it should, a second at least.
 DROPS = {"forged": ("unauthentic", 1_000), "expansions": ("inflation_limit", 1)}
+
+# Beside this one, a stranger's flood, a download of the node is measured as well.
+RATED = "forged"
 
 # Attacks that need a download first, which does not count.
 NEEDS = ("acks", "moves")
@@ -124,6 +128,18 @@ def look(context, topology, tunnel):
     return Figures(answered + [LOST_MS] * (count - len(answered)), in_ms)
 
 
+def download_rate(context, topology):
+    """bit/s of a download of the node, whose both ends share the SNAPT's processor."""
+    server = serve(topology)
+    pin([server.pid], VICTIM_CPU)
+    seconds = context.pick(5, 1)
+    client = Process(on(VICTIM_CPU, topology.load, "tcp", INET, TCP_PORT, "down", 1, seconds, "--skip", 0),
+                     namespace=topology.ns("node"), name="download")
+    rate = json.loads(client.output(seconds + 25))["bits_per_s"]
+    server.stop()
+    return rate
+
+
 def attack_command(context, topology, tunnel, attack, seconds, rate):
     program = f"{context.bin}/hostile_user"
     if attack != "forged":
@@ -161,8 +177,11 @@ def run_attack(context, topology, attack, what, rate=0):
         tunnel.hostile, tunnel.friend = enrol(tunnel, "hostile"), enrol(tunnel, "friend")
         pin(tunnel.pids(), VICTIM_CPU)
         if attack is None:
-            return look(context, topology, tunnel), None
-        command = attack_command(context, topology, tunnel, attack, context.pick(18.5, 3.5), rate)
+            figures = look(context, topology, tunnel)
+            figures.rate = download_rate(context, topology)
+            return figures, None
+        seconds = context.pick(18.5, 3.5) + (context.pick(6, 2) if attack == RATED else 0)
+        command = attack_command(context, topology, tunnel, attack, seconds, rate)
         attacker = Process(on(ATTACKER_CPU, *command), namespace=topology.ns("attacker"), name=f"attacker, {attack}")
         if attack in NEEDS:
             wait_for_file(tunnel._path("ready"))
@@ -171,6 +190,7 @@ def run_attack(context, topology, attack, what, rate=0):
         span = time.monotonic() - began
         figures.came, figures.left = [(after - had) / span for had, after in zip(before, passed(topology))]
         check_stage(tunnel, attack, span)
+        figures.rate = download_rate(context, topology) if attack == RATED else None
         return figures, json.loads(attacker.output(60))[f"{what}_per_s"]
 
 
@@ -184,6 +204,7 @@ def run(context, result):
         result.row("nobody attacks: ping, median", idle.p50, "ms")
         result.row("nobody attacks: ping, p99", idle.p99, "ms")
         result.row("nobody attacks: longest login", idle.login, "ms")
+        result.row("nobody attacks: download", idle.rate / 1e9, "Gbit/s")
         for attack, text, what, least, rate in ATTACKS:
             context.progress(text)
             try:
@@ -197,6 +218,8 @@ def run(context, result):
             result.row(f"{text}: ping of another user, p99", figures.p99, "ms", idle.p99 + PING_MUST_MS,
                        idle.p99 + PING_GOAL_MS, lower=True, lost=figures.lost)
             result.row(f"{text}: longest login of another user", figures.login, "ms", LOGIN_MUST_MS, LOGIN_GOAL_MS, lower=True)
+            if figures.rate is not None:
+                result.row(f"{text}: download of another user, of that without", figures.rate / idle.rate, "×", None, RATE_GOAL)
             result.row(f"{text}: leaves the SNAPT", figures.left * 8 / 1e6, "Mbit/s",
                        (MOST_TIMES * figures.came + FREE_BYTES_PER_S) * 8 / 1e6, lower=True)
             result.row(f"{text}: offered", offered, f"{what}/s")

@@ -210,8 +210,10 @@ void make_month(const std::string& folder, uint64_t records, base::Random& rando
     const double written = seconds_since(began);
     write_month(database, 3, records - part, 0, random, false);
     must(database
-             .execute("DROP TABLE usage_sum; DROP TRIGGER usage_is_subtracted; DROP TRIGGER "
-                      "charge_is_summed; DROP TABLE snapt_price; PRAGMA user_version=11")
+             .execute(
+                 "DROP TABLE usage_sum; DROP TRIGGER usage_is_subtracted; DROP TRIGGER "
+                 "charge_is_summed; DROP TABLE snapt_price; ALTER TABLE event DROP COLUMN mono; "
+                 "PRAGMA user_version=11")
              .has_value(),
          "an older version");
     began = std::chrono::steady_clock::now();

@@ -56,36 +56,64 @@ void run_wrap(const Settings& settings) {
     std::printf("{\"bytes\": %llu}\n", static_cast<unsigned long long>(counted));
 }
 
-// The wall clock is set by up to an hour, this way and that, while flows count.
+namespace {
+
+int64_t number_of(Database& database, const std::string& sql) {
+    auto statement = must_have(database.prepare(sql.c_str()), sql);
+    must(must_have(statement.step(), sql), sql);
+    return statement.integer(0);
+}
+
+}  // namespace
+
+// The wall clock is set by up to an hour, this way and that, while flows count: each step is noted,
+// and no record crosses a quarter of an hour.
 void run_clock(const Settings& settings) {
     const uint64_t rounds = settings.rounds != 0 ? settings.rounds : 100;
     base::SeededRandom random(settings.seed);
     uint64_t steps = 0;
     for (uint64_t round = 0; round < rounds; ++round) {
         const TrialFolder folder(settings);
-        auto ledger =
-            must_have(Ledger::open(ledger_options(folder.path(), "boot"), kNoonUs), "start");
-        open_session(*ledger, 1, "alice", kNoonUs);
+        auto options = ledger_options(folder.path(), "boot");
+        io::Clocks clocks{kNoonUs, kHourUs};
+        int64_t& now_us = clocks.utc_us;
+        options.clocks = [&clocks] { return std::optional(clocks); };
+        auto ledger = must_have(Ledger::open(options, now_us), "start");
+        open_session(*ledger, 1, "alice", now_us);
         Load load(*ledger, 1, random);
-        int64_t now_us = kNoonUs;
         uint64_t counted = 0;
-        for (int second = 0; second < 300; ++second, now_us += kSecondUs) {
+        int64_t steps_of_round = 0;
+        for (int second = 0; second < 300; ++second) {
+            clocks.boot_us += kSecondUs;
+            now_us += kSecondUs;
             counted += load.step(now_us);
             if (random.below(30) == 0) {
-                now_us += static_cast<int64_t>(random.below(2 * kHourUs)) - kHourUs;
-                ++steps;
+                // More than half a second.
+                const int64_t by_us = kSecondUs + static_cast<int64_t>(random.below(kHourUs));
+                now_us += random.below(2) == 0 ? by_us : -by_us;
+                ++steps_of_round;
             }
             must(ledger->tick(now_us).has_value(), "seal");
         }
         must(ledger->stop(now_us, flow::Cause::Admin).has_value(), "the last seal fails");
+        must(static_cast<int64_t>(ledger->status().clock_steps) == steps_of_round,
+             "a step was not seen");
+        steps += static_cast<uint64_t>(steps_of_round);
         ledger.reset();
         must(recorded_bytes(folder.path()) == counted, "records differ from what was counted");
         must_verify(folder.path());
         auto database = database_of(folder.path());
-        auto wrong = must_have(
-            database.prepare("SELECT count(*) FROM usage_record WHERE t_start>=t_end"), "times");
-        must(must_have(wrong.step(), "times") && wrong.integer(0) == 0,
+        must(number_of(database, "SELECT count(*) FROM usage_record WHERE t_start>=t_end") == 0,
              "a record ends before it begins");
+        must(number_of(database, "SELECT count(*) FROM usage_record WHERE t_start/900000000<>"
+                                 "(t_end-1)/900000000") == 0,
+             "a record crosses a quarter of an hour");
+        must(number_of(database, "SELECT count(*) FROM event WHERE kind='clock_step' AND mono IS "
+                                 "NOT NULL") == steps_of_round,
+             "a step has no event");
+        must(number_of(database, "SELECT count(*) FROM usage_record WHERE flags & 16") > 0 ||
+                 steps_of_round == 0,
+             "no record is marked");
     }
     std::printf("{\"clock_steps\": %llu}\n", static_cast<unsigned long long>(steps));
 }

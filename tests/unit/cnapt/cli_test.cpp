@@ -148,6 +148,19 @@ TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
     EXPECT_TRUE(contains(text, "\nup1>zrh-1: timed out: no answer (1970")) << text;
 }
 
+TEST(CnaptPaths, AClassThatIsNotSentTheNormalWayIsNamed) {
+    const auto paths = [](const std::string& ways) {
+        return paths_text(
+            json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"usable","ways":)" + ways + "}]"),
+            false);
+    };
+    EXPECT_TRUE(contains(paths(R"([{"class":"ht-ld","way":"unmarked"}])"),
+                         "wlan0>zrh-1: ht-ld is sent without its DSCP"));
+    EXPECT_TRUE(contains(paths(R"([{"class":"ht-hd","way":"detour"}])"),
+                         "wlan0>zrh-1: ht-hd is sent from the lt-ld socket"));
+    EXPECT_FALSE(contains(paths("[]"), "is sent"));
+}
+
 TEST(CnaptPaths, OneBehindAPortalSaysSo) {
     const std::string text = paths_text(
         json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"dead","captive":true}])"), false);

@@ -128,6 +128,24 @@ TEST(FailureText, SaysWhatBecomesOfNewFlows) {
     EXPECT_EQ(tunnel("{}"), "");
 }
 
+TEST(FailureText, SaysWhichSnaptHasNoWayOutForAVersion) {
+    const auto said = [](const std::string& refused) {
+        const std::string text = tunnel_text(
+            json(R"({"tunnel":"all","kill_switch":false,"refused_versions":[)" + refused +
+                 R"(],"sessions":[{"snapt":"zrh-1","no_way_out":["IPv6"]},{"snapt":"zrh-2",)"
+                 R"("no_way_out":[]},{"snapt":"ber-1","no_way_out":["IPv6"]}]})"));
+        return text.substr(text.find('\n') + 1);
+    };
+    const std::string remedy = " (`snapt doctor` there says why, and the remedy)\n";
+    EXPECT_EQ(said(""),
+              "zrh-1, ber-1 has no way out for IPv6, new flows take another SNAPT" + remedy);
+    EXPECT_EQ(said(R"("IPv6")"), "IPv6: refused, no way out at zrh-1, ber-1" + remedy);
+    EXPECT_EQ(said(R"("IPv4","IPv6")"),
+              "IPv4: refused, no SNAPT carries it (give one an [inner] prefix for it)\n"
+              "IPv6: refused, no way out at zrh-1, ber-1" +
+                  remedy);
+}
+
 TEST(FailureText, SaysWhichVpnHasTheDefaultRoute) {
     const auto said = [](const std::string& vpn, const char* kill_switch = "false") {
         const std::string text =

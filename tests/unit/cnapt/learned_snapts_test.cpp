@@ -69,10 +69,14 @@ TEST_F(LearnedSnaptsTest, AnOfferIsTakenFromTheSnaptItself) {
     dear.price_permille = 3000;
     control::DirectoryEntry self = own;
     self.load_permille = 2000;
+    self.no_way_out.ipv6 = true;
+    dear.no_way_out.ipv4 = true;
     snapts.take("zrh-1", {{self, dear}});
     EXPECT_EQ(snapts.offer("ber-1").load, 0.0);
     EXPECT_EQ(snapts.offer("ber-1").price, 1.0);
     EXPECT_EQ(snapts.offer("zrh-1").load, 1.0) << "no more than there can be";
+    EXPECT_TRUE(snapts.offer("zrh-1").no_way_out.ipv6);
+    EXPECT_FALSE(snapts.offer("ber-1").no_way_out.ipv4);
 }
 
 // Two that name each other would list each other for ever.

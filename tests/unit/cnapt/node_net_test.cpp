@@ -231,6 +231,22 @@ TEST_F(NodeTest, AFlowThatWaitedForASnaptIsRefusedByTheFirstPacketAfterwards) {
     EXPECT_EQ(refused_reason(), "no SNAPT carries this IP version");
 }
 
+TEST_F(NodeTest, AVersionWithoutAWayOutGoesToAnotherSnaptOrIsRefused) {
+    SnaptLink& lost = establish("192.0.2.1:9347");
+    bring_up(lost);
+    lost.no_way_out.ipv4 = true;
+    const UniqueFd refused = open_socket(SOCK_STREAM);
+    connect_to(refused, "198.51.100.1:80");
+    int error = 0;
+    EXPECT_TRUE(wait([&] { return (error = error_of(refused)) != 0; }));
+    EXPECT_EQ(error, ECONNREFUSED);
+    EXPECT_EQ(drops(DropReason::VersionNotCarried), 1U);
+    bring_up(establish("192.0.2.1:9348", "zrh-2"));
+    const UniqueFd stream = open_socket(SOCK_STREAM);
+    connect_to(stream, "198.51.100.1:81");
+    EXPECT_TRUE(wait([&] { return flow_snapt() == "zrh-2"; }));
+}
+
 // The kernel repeats the SYN after a second.
 TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredBeginsAtAnother) {
     SnaptLink& lost = establish("192.0.2.1:9347");
@@ -460,6 +476,20 @@ TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
     EXPECT_TRUE(link.path_failures[0].is_current);
     Node::note_login(link, uint8_t{0});
     EXPECT_FALSE(link.path_failures[0].is_current);
+}
+
+TEST_F(NodeTest, TcpThatCarriedIsAskedAtOnceByTheNextUplinkToo) {
+    SnaptLink& link = establish("192.0.2.1:9347");
+    ASSERT_TRUE(wait([&] { return link.active_slot.has_value(); }));
+    link.is_on_stream = true;
+    ASSERT_TRUE(
+        net().shell("ip addr del 192.0.2.2/24 dev up0 && ip addr add 192.0.2.3/24 dev up0 && "
+                    "ip route add default via 192.0.2.1"));
+    ASSERT_TRUE(wait([&] { return link.active_slot.has_value() && !link.is_on_stream; }));
+    UdpFacts udp;
+    udp.unanswered_since = loop_.now();
+    udp.was_proven = true;
+    EXPECT_EQ(link.fallback.decide(udp, loop_.now()).step, TcpFallback::Step::AskStream);
 }
 
 }  // namespace

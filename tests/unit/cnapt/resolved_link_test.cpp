@@ -57,6 +57,15 @@ TEST(ShownLink, IsAnotherWhenAnyPartOfItIs) {
     }
 }
 
+TEST(ShownGlobal, IsTheWordOfAllLinks) {
+    EXPECT_EQ(parse_resolved_global("Global: yes\nLink 2 (eth0): no\n"), "yes");
+    EXPECT_EQ(parse_resolved_global("Link 2 (eth0): yes\nGlobal: allow-downgrade"),
+              "allow-downgrade");
+    EXPECT_EQ(parse_resolved_global("Link 2 (eth0): yes\n"), "");
+    EXPECT_EQ(parse_resolved_global("Global:\n"), "");
+    EXPECT_EQ(parse_resolved_global(""), "");
+}
+
 TEST(ShownDomains, AreThoseOfEachLink) {
     const auto shown = [](std::string_view output) {
         std::string text;

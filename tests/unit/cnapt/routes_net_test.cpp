@@ -1,3 +1,4 @@
+#include "cnapt/answers_table.hpp"
 #include "cnapt/capture_ruleset.hpp"
 #include "tests/unit/cnapt/capture_net_fixture.hpp"
 
@@ -5,6 +6,19 @@ namespace continuo::cnapt {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Versions, CaptureTest, testing::Values(true, false));
+
+using AnswersTest = test::NetNamespaceTest;
+
+TEST_F(AnswersTest, ATableThatCannotBeReplacedIsRemoved) {
+    const std::string name = "inet continuo_test";
+    const std::string chain = "table " + name + " { chain a { type filter hook input priority 0;";
+    AnswersTable table;
+    ASSERT_TRUE(table.set(name, chain + " counter; }; }\n"));
+    EXPECT_TRUE(table.is_whole(name).value());
+    EXPECT_FALSE(table.set(name, chain + " jump nowhere; }; }\n"));
+    EXPECT_TRUE(table.is_whole(name).value());
+    EXPECT_EQ(io::NetfilterClient::open()->count_rules("continuo_test").value(), 0U);
+}
 
 TEST_P(CaptureTest, NewConnectionsOfApplicationsAreCaptured) {
     start();

@@ -223,14 +223,15 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     EXPECT_EQ(plan.ruleset.find("add table inet continuo_cnapt_my_tun_1\n"
                                 "delete table inet continuo_cnapt_my_tun_1\n"),
               0U);
-    EXPECT_TRUE(
-        contains(plan.ruleset,
-                 "oifname != { \"lo\", \"my-tun.1\" } ip saddr 192.0.0.5 counter name leak drop"));
+    EXPECT_TRUE(contains(
+        plan.ruleset,
+        "    ip saddr 192.0.0.5 oifname != \"my-tun.1\" oifname != \"lo\" counter name leak drop"));
     for (const std::string* text : {&plan.ruleset, &plan.guard}) {
         EXPECT_TRUE(contains(*text, "prerouting priority raw"));
         for (const char* own : {"ip daddr 192.0.0.5", "ip6 daddr 64:ff9b:1::c000:5"}) {
-            EXPECT_TRUE(contains(*text, std::string("iifname != { \"lo\", \"my-tun.1\" } ") + own +
-                                            " counter name injected drop"));
+            EXPECT_TRUE(contains(*text, std::string("    ") + own +
+                                            " iifname != \"my-tun.1\" iifname != \"lo\" counter "
+                                            "name injected drop"));
         }
     }
     EXPECT_FALSE(contains(plan.ruleset, "snat"));
@@ -327,7 +328,9 @@ TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
 TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     CaptureOptions options = both_versions();
     CapturePlan plan = build_capture_plan(options);
-    EXPECT_EQ(plan.answers.find("table inet continuo_cnapt_cnapt0 {\n"), 0U) << "adds";
+    const std::string table = "table inet continuo_cnapt_cnapt0_answers";
+    EXPECT_EQ(plan.answers.find("add " + table + "\ndelete " + table + "\n" + table + " {\n"), 0U)
+        << "replaces a table of its own";
     EXPECT_TRUE(contains(plan.answers, "type route hook output priority raw"));
     EXPECT_TRUE(
         contains(plan.answers, "ip saddr set udp dport . udp sport . ip daddr map @address4"));
@@ -335,6 +338,11 @@ TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
     EXPECT_TRUE(contains(plan.answers, "delete @address6 { ip6 saddr : ip6 daddr } update "
                                        "@address6 { ip6 saddr : ip6 daddr }"))
         << "the address that was asked last";
+    options.has_ipv6 = false;
+    const CapturePlan without = build_capture_plan(options);
+    EXPECT_EQ(without.answers, plan.answers) << "another text would forget all peers";
+    EXPECT_NE(without.ruleset, plan.ruleset);
+    EXPECT_LT(without.rules.size(), plan.rules.size());
     options.ipv6.reset();
     plan = build_capture_plan(options);
     EXPECT_FALSE(contains(plan.answers, "asked6"));
@@ -348,8 +356,18 @@ TEST(CapturePlan, DatagramsOfTheTunnelCostOneLookUpOfTheirSocket) {
     const size_t first = text.find("socket mark 0x00005678 return\n", chain);
     ASSERT_NE(chain, std::string::npos);
     ASSERT_NE(first, std::string::npos);
-    for (const char* look_up : {" @", "socket wildcard"}) {
+    for (const char* look_up : {" @", "{ \"", "socket wildcard"}) {
         EXPECT_LT(first, text.find(look_up, chain)) << look_up;
+    }
+}
+
+// A look-up in a set costs as much as several comparisons.
+TEST(CapturePlan, RulesThatEveryPacketMeetsBeginWithWhatSeldomMatches) {
+    const std::string text = build_capture_plan(both_versions()).ruleset;
+    EXPECT_FALSE(contains(text, "{ \"lo\""));
+    for (const char* first :
+         {"    oifname != ", "    iifname != ", "    ip saddr != { ", "    ip6 saddr != { "}) {
+        EXPECT_FALSE(contains(text, first)) << first;
     }
 }
 
@@ -366,14 +384,15 @@ TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
         "  counter injected { }\n"
         "  chain leak {\n"
         "    type filter hook postrouting priority srcnat + 10; policy accept;\n"
-        "    oifname != { \"lo\", \"cnapt0\" } ip saddr 192.0.0.5 counter name leak drop\n"
-        "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr 64:ff9b:1::c000:5 counter name leak "
+        "    ip saddr 192.0.0.5 oifname != \"cnapt0\" oifname != \"lo\" counter name leak drop\n"
+        "    ip6 saddr 64:ff9b:1::c000:5 oifname != \"cnapt0\" oifname != \"lo\" counter name leak "
         "drop\n"
         "  }\n"
         "  chain arrival {\n"
         "    type filter hook prerouting priority raw; policy accept;\n"
-        "    iifname != { \"lo\", \"cnapt0\" } ip daddr 192.0.0.5 counter name injected drop\n"
-        "    iifname != { \"lo\", \"cnapt0\" } ip6 daddr 64:ff9b:1::c000:5 counter name "
+        "    ip daddr 192.0.0.5 iifname != \"cnapt0\" iifname != \"lo\" counter name injected "
+        "drop\n"
+        "    ip6 daddr 64:ff9b:1::c000:5 iifname != \"cnapt0\" iifname != \"lo\" counter name "
         "injected drop\n"
         "  }\n}\n");
 }

@@ -69,6 +69,26 @@ TEST(UsageSum, PricesAddUpWhereThereAreSome) {
     EXPECT_EQ(only["net_ud"].integer(), -14);
 }
 
+TEST(UsageSum, ThePriceOfAMegabyteIsThatOfTheSums) {
+    UsageSum sum(json("{}"));
+    for (const char* snapt : {"a", "b"}) {
+        sum.expect(snapt);
+    }
+    sum.add("a", answer(R"({"payload_up":1000000,"payload_down":2000000,"gross_ud":9,)"
+                        R"("discount_ud":2,"net_ud":7,"net_ud_per_mb":2})"));
+    sum.add("b", answer(R"({"payload_up":0,"payload_down":1000000,"gross_ud":9,)"
+                        R"("discount_ud":0,"net_ud":9,"net_ud_per_mb":9})"));
+    const JsonValue total = json(sum.json());
+    EXPECT_EQ(total["rows"].items()[0]["net_ud_per_mb"].integer(), 4) << "16 for 4 MB";
+    const std::string text = report::usage_report_text(total, false, 200);
+    EXPECT_NE(text.find("  NET/MB\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("0.000016  0.000004\n"), std::string::npos) << text;
+    UsageSum nothing(json("{}"));
+    nothing.expect("a");
+    nothing.add("a", answer(R"({"payload_up":0,"gross_ud":0,"discount_ud":0,"net_ud":0})"));
+    EXPECT_TRUE(json(nothing.json())["rows"].items()[0]["net_ud_per_mb"].is_null());
+}
+
 TEST(UsageSum, EachSnaptTellsWhatUsageCostsThere) {
     UsageSum sum(json("{}"));
     for (const char* snapt : {"a", "b", "c"}) {

@@ -204,6 +204,20 @@ TEST(Message, BeyondALimitNothingIsAppended) {
     }
 }
 
+TEST(Message, ADirectoryEntryTellsVersionsWithoutAWayOut) {
+    Directory directory;
+    directory.entries.push_back({"s", "r", {}, 0, 1000, {{"snapt.example.org", 9347}}});
+    const auto without = serialized(directory);
+    directory.entries.front().no_way_out = {true, true};
+    EXPECT_EQ(parsed_as<Directory>(serialized(directory)), directory);
+    directory.entries.front().no_way_out = {false, true};
+    auto bytes = serialized(directory);
+    EXPECT_EQ(parsed_as<Directory>(bytes), directory);
+    EXPECT_EQ(bytes.size(), without.size() + 4) << "nothing is told where nothing is lost";
+    bytes.back() = 0xFC;
+    EXPECT_EQ(parsed_as<Directory>(bytes), parsed_as<Directory>(without)) << "not assigned";
+}
+
 TEST(Message, ADirectoryEntryHasAnAddressOrANameAndSixteenOfBothAtMost) {
     const auto endpoint = *base::Endpoint::parse("192.0.2.1:2");
     Directory directory;

@@ -32,7 +32,7 @@ class Sockets final : public dataplane::SocketDirectory {
         }
         return item.traffic_class == base::TrafficClass::HtHd ? &second : &first;
     }
-    uint8_t tos_of(const session::TransmitItem& /*item*/) override { return 0; }
+    std::optional<uint8_t> tos_of(const session::TransmitItem& /*item*/) override { return {}; }
     io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) override {
         io::SendResult result;
         size_t& left = room[&socket];

@@ -56,6 +56,19 @@ TEST_F(FlowTracking, CountsWhatTheKernelTook) {
     EXPECT_EQ(values.packets_down, 0U);
 }
 
+// Quotas and charges go by payload: what costs the SNAPT otherwise has limits of its own.
+TEST_F(FlowTracking, HeadersAloneUseNoQuota) {
+    flow::FlowShare share;
+    flow::Counter payload{};
+    share.count_into(&payload);
+    flow_->share = &share;
+    count_written({flow_, 1'000'000, 28'000'000, 0}, true, Direction::Up);
+    EXPECT_EQ(flow::value(payload), 0U);
+    count_written({flow_, 138, 138 * 1428, 138 * 1400}, true, Direction::Up);
+    EXPECT_EQ(flow::value(payload), 138U * 1400U) << "however few bytes it came in";
+    flow_->share = nullptr;
+}
+
 TEST_F(FlowTracking, CountsNothingForWhatWasRefusedOrIsNobodys) {
     EXPECT_EQ(count_written({flow_, 3, 3000, 2880}, false, Direction::Down), nullptr);
     EXPECT_EQ(count_written({nullptr, 1, 100, 60}, true, Direction::Down), nullptr);

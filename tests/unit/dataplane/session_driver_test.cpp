@@ -27,7 +27,7 @@ class Sockets final : public dataplane::SocketDirectory {
         }
         return socket.get();
     }
-    uint8_t tos_of(const session::TransmitItem& /*item*/) override { return 0; }
+    std::optional<uint8_t> tos_of(const session::TransmitItem& /*item*/) override { return {}; }
     io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) override {
         io::SendResult result;
         for (auto& [path, own] : sockets_) {

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace continuo::io {
 namespace {
@@ -177,6 +181,55 @@ TEST_F(NetfilterTest, ConnectionsAreForgottenByTheirAddressesAndPorts) {
     EXPECT_EQ(client_->forget(connections).value(), 0U) << "no error";
     const std::array other = {made("192.0.2.1", "192.0.2.9", 1001, packet::Protocol::Udp)};
     EXPECT_EQ(client_->forget(other).value(), 1U) << "it was left";
+}
+
+// More than one system call's, and what is missing is anywhere, also at their ends.
+TEST_F(NetfilterTest, OfManyConnectionsThoseThatExistAreForgottenAndCounted) {
+    constexpr uint16_t kFirst = 2000;
+    constexpr uint16_t kCount = 2 * NetfilterClient::kForgottenAtOnce + 3;
+    ASSERT_TRUE(net().shell("ip link add dum0 type veth peer name dum1 && ip link set dum1 up && "
+                            "ip addr add 192.0.2.1/24 dev dum0 && ip link set dum0 up && "
+                            "ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev dum0"));
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n"
+                           "  chain post { type nat hook postrouting priority srcnat;\n"
+                           "    ip daddr 192.0.2.9 masquerade\n  }\n}\n"))
+        << nft_.error_text();
+    std::vector<packet::FiveTuple> connections;
+    size_t made = 0;
+    for (uint16_t i = 0; i < kCount; ++i) {
+        packet::FiveTuple& tuple = connections.emplace_back();
+        tuple.local = *IpAddress::parse("192.0.2.1");
+        tuple.remote = *IpAddress::parse("192.0.2.9");
+        tuple.local_port = static_cast<uint16_t>(kFirst + i);
+        tuple.remote_port = 9;
+        tuple.protocol = packet::Protocol::Udp;
+        const bool is_missing = i % 3 == 0 || i % NetfilterClient::kForgottenAtOnce == 0 ||
+                                (i + 1) % NetfilterClient::kForgottenAtOnce == 0;
+        if (!is_missing) {
+            send_datagram("192.0.2.9", tuple.local_port);
+            ++made;
+        }
+    }
+    EXPECT_EQ(client_->forget(connections).value(), made);
+    EXPECT_EQ(client_->forget(connections).value(), 0U) << "nothing is left, which is no error";
+    EXPECT_TRUE(client_->ruleset_generation()) << "no answer of theirs is taken for another's";
+}
+
+// The kernel then answers the first of several changes alone.
+TEST_F(NetfilterTest, WithoutThePrivilegeConnectionsAreRefusedAtOnce) {
+    const std::vector<packet::FiveTuple> connections(3, {*IpAddress::parse("192.0.2.1"),
+                                                         *IpAddress::parse("192.0.2.9"), 2000, 9,
+                                                         packet::Protocol::Udp});
+    int error = 0;
+    std::thread([&] {
+        constexpr long kNobody = 65534;
+        // The system call itself is for this thread alone.
+        ASSERT_EQ(::syscall(SYS_setresuid, kNobody, kNobody, kNobody), 0);
+        const auto forgotten = client_->forget(connections);
+        error = forgotten ? 0 : forgotten.error().sys_errno;
+    }).join();
+    EXPECT_EQ(error, EPERM);
+    EXPECT_TRUE(client_->ruleset_generation());
 }
 
 TEST_F(NetfilterTest, StrictReversePathFiltersAreFoundWithTheVersionThatTheyLookAt) {

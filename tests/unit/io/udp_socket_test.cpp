@@ -317,6 +317,13 @@ TEST_F(UdpSocketInNamespace, BoundToADeviceItLeavesByNoOtherWithMarkAndTos) {
     EXPECT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
     EXPECT_TRUE(has_left("d0", 1));
     EXPECT_TRUE(has_left("d1", 0));
+    item.tos = 0;  // in place of the socket's
+    EXPECT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
+    EXPECT_TRUE(has_left("d0", 1));
+    item.tos = 46 << 2;
+    EXPECT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
+    EXPECT_TRUE(has_left("d0", 2));
+    item.tos.reset();
     ASSERT_EQ(std::system("ip link del d0"), 0);
     EXPECT_EQ(socket->send({&item, 1}).dropped_datagrams, 1U);
     EXPECT_TRUE(has_left("d1", 0));

@@ -65,6 +65,56 @@ TEST(Rate, ChargesTheWorkedExamples) {
     }
 }
 
+// Packets of 28 bytes that carry nothing, one for each of which a byte or so crosses the link.
+TEST(Rate, HeadersAloneCostAndEarnNothing) {
+    const auto shipped = tests::shipped_plan();
+    ASSERT_TRUE(shipped);
+    Plan plan = *shipped;
+    plan.discount.cap = 1;
+    plan.discount.sharer_share = 1;
+    for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
+        Usage flood = usage_of(traffic_class, 0, 60);
+        flood.pre_bytes = 28'000'000;
+        flood.post_bytes = 1'000'000;
+        flood.has_sharer = true;
+        const Charge charge = rate(plan, flood);
+        EXPECT_EQ(charge.gross_ud, 0);
+        EXPECT_EQ(charge.discount_ud, 0);
+        EXPECT_EQ(charge.net_ud, 0);
+        EXPECT_EQ(charge.reward_ud, 0);
+    }
+}
+
+// What is saved can be made: by text that is one byte again and again, or by empty packets beside
+// the data. Whatever it is, the payload costs no less than its price without the cap's share.
+TEST(Rate, SavingsThatAreMadeEarnTheCapsShareAtMost) {
+    const auto shipped = tests::shipped_plan();
+    ASSERT_TRUE(shipped);
+    Plan plan = *shipped;
+    for (const double cap : {0.0, 0.5, 1.0}) {
+        plan.discount.cap = cap;
+        for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
+            Usage honest = usage_of(traffic_class, 193'200, 60);
+            honest.pre_bytes = 197'064;
+            honest.post_bytes = 199'000;  // nothing to compress
+            const Charge plain = rate(plan, honest);
+            EXPECT_EQ(plain.discount_ud, 0);
+            Usage expansion = honest;
+            expansion.post_bytes = 119;
+            Usage padded = honest;
+            padded.pre_bytes += int64_t{28} * 10'000'000;
+            padded.post_bytes += 10'000'000;
+            for (const Usage& made : {expansion, padded}) {
+                const Charge charge = rate(plan, made);
+                EXPECT_EQ(charge.gross_ud, plain.gross_ud) << "payload is the measure";
+                EXPECT_LE(static_cast<double>(charge.discount_ud),
+                          cap * static_cast<double>(plain.gross_ud));
+                EXPECT_GE(charge.net_ud, 0);
+            }
+        }
+    }
+}
+
 // 12 downloads, 60 calls, 6 late ones and 60 records of a shell.
 TEST(Rate, AddsUpToTheWorkedStatement) {
     const auto plan = tests::shipped_plan();

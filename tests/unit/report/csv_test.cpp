@@ -32,14 +32,15 @@ TEST(UsageCsv, HasTheKeysAskedForAndTheNamesOfTheJson) {
         R"({"rows":[{"user":"bob","account":3,"removed":"2026-11-27","class":"lt-ld","flows":2,)"
         R"("payload_up":10,"payload_down":20,"inner_up":12,"inner_down":22,"pre":34,"post":40,)"
         R"("undelivered":0,"tun_up":1,"tun_down":2,"as_sent":43,"saved":-6,)"
-        R"("saved_percent":-17.65,"gross_ud":null,"discount_ud":5,"net_ud":9007199254740993}]})");
+        R"("saved_percent":-17.65,"gross_ud":null,"discount_ud":5,"net_ud":9007199254740993,)"
+        R"("net_ud_per_mb":-7}]})");
     ASSERT_TRUE(usage);
     EXPECT_EQ(usage_csv(*usage, {"class", "user"}),
               "user,account,removed,class,flows,payload_up,payload_down,inner_up,inner_down,pre,"
               "post,undelivered,tun_up,tun_down,as_sent,saved,saved_percent,gross_ud,discount_ud,"
-              "net_ud\r\n"
+              "net_ud,net_ud_per_mb\r\n"
               "bob,3,2026-11-27,lt-ld,2,10,20,12,22,34,40,0,1,2,43,-6,-17.65,,5,"
-              "9007199254740993\r\n");
+              "9007199254740993,-7\r\n");
 }
 
 TEST(UsageCsv, HasItsHeadWithoutRows) {

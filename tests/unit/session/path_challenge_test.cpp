@@ -94,13 +94,49 @@ TEST(PathChallenge, OfManyQuestionsAtOnceTheNewestIsAnswered) {
     wire::ChallengeToken token{};
     for (uint8_t i = 0; i < 40; ++i) {
         token.back() = i;
-        node.paths.on_challenge(space(0), {token}, false);
+        node.paths.on_challenge(space(0), {token}, false, false);
     }
     bool is_answered = false;
     while (const auto probe = node.paths.next_probe(node.now)) {
         is_answered = is_answered || (probe->response && probe->response->token == token);
     }
     EXPECT_TRUE(is_answered);
+}
+
+// The first of a round asks the way that is preferred.
+TEST(PathChallenge, QuestionsOfAClassAreAnsweredInTheirOrderAfterAllOthers) {
+    Node node;
+    prove(node);
+    wire::ChallengeToken token{};
+    const auto space_of_class = space(0, TrafficClass::HtHd);
+    for (uint8_t i = 0; i < 3; ++i) {
+        token.back() = i;
+        node.paths.on_challenge(space_of_class, {token}, false, true, true);
+    }
+    token.back() = 9;
+    node.paths.on_challenge(space_of_class, {token}, false, false);
+    std::vector<uint8_t> answered;
+    while (const auto probe = node.paths.next_probe(node.now)) {
+        if (probe->response) {
+            answered.push_back(probe->response->token.back());
+        }
+    }
+    EXPECT_EQ(answered, (std::vector<uint8_t>{9, 0, 1, 2}));
+}
+
+// Nothing is asked by class there.
+TEST(PathChallenge, AnAnswerOfARepetitionTellsNothingOfClassesWithoutPackets) {
+    for (const uint8_t path : {uint8_t{1}, wire::kTcpPath}) {
+        Node node;
+        node.paths.add(path, kSnapt, 1500, node.now);
+        node.paths.probe(path, node.now);
+        const auto first = node.paths.next_probe(node.now);
+        node.now += milliseconds(50);
+        const auto second = node.paths.next_probe(node.now);
+        ASSERT_TRUE(first && second && second->challenge);
+        ASSERT_TRUE(node.paths.on_response(space(path), {second->challenge->token}, node.now));
+        EXPECT_EQ(node.paths.class_ways(path), nullptr) << int{path};
+    }
 }
 
 TEST(PathChallenge, AnAnswerToNoQuestionProvesNothing) {

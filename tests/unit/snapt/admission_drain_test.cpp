@@ -92,6 +92,42 @@ TEST_F(DrainTest, TheTimeOfANodeBeginsOnce) {
     EXPECT_EQ(session.drains_from, from);
 }
 
+// Nodes are told some at a time, and each refuses new flows only after it was told.
+TEST_F(DrainTest, MoreNodesThanAreToldAtOnceAreAllDrained) {
+    constexpr int kNodes = 300;
+    config.limits.user_sessions = 0;
+    relay->set_limits(2 * kNodes, 0, 0);
+    for (int i = 1; i <= kNodes; ++i) {
+        control::Hello hello = hello_of("n" + std::to_string(i));
+        hello.session_id[0] = static_cast<uint8_t>(i);
+        hello.session_id[1] = static_cast<uint8_t>(i >> 8);
+        admission->on_hello(static_cast<LinkId>(i), {}, {{"alice", "k1"}, hello});
+        ASSERT_TRUE(wait([&] { return relay->sessions().size() == static_cast<size_t>(i); }))
+            << i << " " << logged().back();
+    }
+    for (int i = 1; i <= kNodes; ++i) {
+        control::EpochKeys epoch;
+        epoch.epoch = 1;
+        admission->on_keys(static_cast<LinkId>(i), epoch);
+    }
+    const auto draining = [this] {
+        const auto& all = relay->sessions();
+        return std::count_if(all.begin(), all.end(), [](const auto& session) {
+            return session->drains_from != base::kNever;
+        });
+    };
+    admission->begin_drain(std::nullopt);
+    EXPECT_GT(draining(), 0);
+    EXPECT_LT(draining(), kNodes) << "not all in one go";
+    admission->on_tick();
+    EXPECT_EQ(draining(), kNodes);
+    admission->end_drain();
+    EXPECT_EQ(draining(), 0);
+    admission->begin_drain(base::Duration{});
+    admission->on_tick();
+    EXPECT_TRUE(relay->sessions().empty()) << "the time is over for who was not told, too";
+}
+
 TEST_F(DrainTest, NobodyNewIsLetInAndWhoIsHereMayContinue) {
     hello_of_alice(1, "laptop", 1);
     ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));

@@ -111,6 +111,26 @@ TEST_F(ControlLinkTest, DatagramsWaitForASnaptThatIsBehind) {
     }
 }
 
+// Nothing more comes on the link, which has to say again by itself what it could not say.
+TEST_F(ControlLinkTest, ADatagramComesThoughTheDataLoopCouldNotBeToldOfIt) {
+    start_client(options());
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    const dataplane::StreamPort stream = client->stream();
+    const std::vector<uint8_t> datagram(1000, 0x11);
+    ASSERT_TRUE(stream.push(datagram, 0).is_taken);
+    ASSERT_TRUE(wait([this] { return snapt_side.received == 1; }));
+    while (loop.post([] {})) {
+    }
+    const uint64_t refused = loop.counters().refused_posts;
+    ASSERT_TRUE(stream.push(datagram, 0).is_taken);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (loop.counters().refused_posts == refused && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+    }
+    ASSERT_GT(loop.counters().refused_posts, refused);
+    EXPECT_TRUE(wait([this] { return snapt_side.received == 2; }));
+}
+
 TEST_F(ControlLinkTest, RejectionIsTold) {
     snapt_side.reject_text = "8 sessions are open";
     start_client(options());

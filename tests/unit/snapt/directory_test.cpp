@@ -43,6 +43,13 @@ TEST(Directory, ASnaptThatCannotForwardHasTheHighestPriceAndTheOthersStay) {
     EXPECT_TRUE(control::append_message(bytes, directory));
 }
 
+TEST(Directory, AVersionWithoutAWayOutIsToldInItsOwnEntry) {
+    const control::Directory directory = make_directory(config(), 200, {false, true});
+    EXPECT_EQ(directory.entries[0].no_way_out, (control::VersionSet{false, true}));
+    EXPECT_EQ(directory.entries[0].price_permille, 1000U);
+    EXPECT_EQ(directory.entries[1], make_directory(config(), 200).entries[1]);
+}
+
 TEST(Directory, FitsAMessageWhateverTheConfigurationSays) {
     SnaptConfig large = config();
     const config::HostPort long_name = {std::string(control::kMaxHostNameBytes, 'n'), 9347};
@@ -57,6 +64,22 @@ TEST(Directory, FitsAMessageWhateverTheConfigurationSays) {
     EXPECT_GE(directory.entries.size(), 10U);
     std::vector<uint8_t> bytes;
     EXPECT_TRUE(control::append_message(bytes, directory));
+    // One more does not fit, until names are shorter; each byte up to there is tried.
+    large.snapts.resize(directory.entries.size());
+    large.public_addresses.resize(control::kMaxDirectoryAddresses);
+    const auto told = [&] { return make_directory(large, 0, {true, true}); };
+    for (size_t length = long_name.host.size(); told().entries.size() <= large.snapts.size();) {
+        ASSERT_NE(--length, 0U);
+        for (config::HostPort& place : large.public_addresses) {
+            place.host.resize(length);
+        }
+    }
+    for (config::HostPort& place : large.public_addresses) {
+        bytes.clear();
+        EXPECT_TRUE(control::append_message(bytes, told()));
+        place.host += 'n';
+    }
+    EXPECT_EQ(told().entries.size(), large.snapts.size());
 }
 
 TEST(Directory, LoadIsToldInTenths) {

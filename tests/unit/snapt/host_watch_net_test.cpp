@@ -1,6 +1,7 @@
 #include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/tun_device.hpp"
+#include "snapt/doctor_context.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat_guard.hpp"
 #include "tests/support/net_namespace.hpp"
@@ -56,12 +57,30 @@ class HostWatchTest : public test::NetNamespaceTest {
         std::string failure;
         ASSERT_TRUE(network_->open(failure)) << failure;
         ASSERT_TRUE(network_->set_up(*leases_, failure)) << failure;
-        ASSERT_EQ(network_->watch(true), "");
+        ASSERT_EQ(watch(true), "");
+    }
+    // What blocks packets of both versions.
+    std::string watch(bool is_thorough) const { return network_->watch(is_thorough).all; }
+    // "IPv4: why; IPv6: why".
+    std::string no_way_out() const {
+        const ForwardingTroubles found = network_->watch(true);
+        return "IPv4: " + found.no_way_out4 + "; IPv6: " + found.no_way_out6;
+    }
+    // What `snapt doctor` finds about it.
+    std::string doctor() const {
+        SnaptDoctor doctor({}, {}, "", "");
+        doctor.config = config_;
+        check_ways_out(doctor);
+        std::string text;
+        for (const report::Finding& finding : doctor.findings.all()) {
+            text += std::string(to_string(finding.verdict)) + " " + finding.found + "\n";
+        }
+        return text;
     }
     // Others' rules are looked at again when the look before is paid for.
     bool becomes(std::string_view trouble) const {
         for (unsigned looks = 0; looks < 500; ++looks) {
-            if (network_->watch(true) == trouble) {
+            if (watch(true) == trouble) {
                 return true;
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -98,11 +117,11 @@ TEST_F(HostWatchTest, AFlushBetweenWritingAndReadingIsNotTakenForItsOwn) {
             }
         });
         for (unsigned looks = 0; looks < 10; ++looks) {
-            (void)network_->watch(false);
+            (void)watch(false);
         }
         ends = true;
         somebody.join();
-        EXPECT_EQ(network_->watch(false), "");
+        EXPECT_EQ(watch(false), "");
         ASSERT_TRUE(has_tables()) << round;
     }
 }
@@ -113,7 +132,7 @@ TEST_F(HostWatchTest, AnAddressThatIsDeniedStaysSo) {
     for (const std::string& change :
          {"flush set " + table + " denied4", "flush set " + table + " denied6"}) {
         (void)shell("nft " + change + " 2>/dev/null");
-        EXPECT_EQ(network_->watch(false), "");
+        EXPECT_EQ(watch(false), "");
         EXPECT_TRUE(shell("nft list set " + table +
                           " denied4 | grep -q 100.64.0.0/10 && nft list "
                           "set " +
@@ -129,7 +148,7 @@ TEST_F(HostWatchTest, InterfacesThatAnAdministratorHasClosedStayClosed) {
     EXPECT_EQ(value("conf/wan0/forwarding"), "1");
     EXPECT_EQ(value("conf/wan1/forwarding"), "0");
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.ip_forward=0"));
-    EXPECT_EQ(network_->watch(true), "");
+    EXPECT_EQ(watch(true), "");
     EXPECT_EQ(value("conf/wan0/forwarding") + value("conf/snapt0/forwarding"), "11");
     EXPECT_EQ(value("conf/wan1/forwarding") + value("conf/net0/forwarding"), "00");
     network_->tear_down();
@@ -140,7 +159,7 @@ TEST_F(HostWatchTest, AStrangersValueIsNotThatOfTheStart) {
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.ip_forward=1"));
     start();
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.conf.wan0.forwarding=0"));
-    EXPECT_EQ(network_->watch(true), "");
+    EXPECT_EQ(watch(true), "");
     network_->tear_down();
     EXPECT_EQ(value("conf/wan0/forwarding") + value("ip_forward"), "11");
 }
@@ -152,7 +171,7 @@ TEST_F(HostWatchTest, WithOneWayOutTheSwitchForAllIsPutBackToo) {
               "via 203.0.113.1"));
     start();
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.ip_forward=0"));
-    EXPECT_EQ(network_->watch(true), "");
+    EXPECT_EQ(watch(true), "");
     EXPECT_EQ(value("ip_forward") + value("conf/wan0/forwarding"), "11");
     EXPECT_EQ(value("conf/default/forwarding"), "0") << "interfaces that come";
     network_->tear_down();
@@ -164,9 +183,9 @@ TEST_F(HostWatchTest, ForwardingThatIsLeftAloneIsATroubleWhereItIsOff) {
     config_.relay.set_forwarding = false;
     start();
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.conf.wan1.forwarding=0"));
-    EXPECT_EQ(network_->watch(true), "");
+    EXPECT_EQ(watch(true), "");
     ASSERT_TRUE(shell("sysctl -qw net.ipv4.conf.wan0.forwarding=0"));
-    EXPECT_EQ(network_->watch(true), "net.ipv4.conf.wan0.forwarding = 0");
+    EXPECT_EQ(watch(true), "net.ipv4.conf.wan0.forwarding = 0");
     EXPECT_EQ(value("conf/wan0/forwarding"), "0");
 }
 
@@ -183,14 +202,83 @@ TEST_F(HostWatchTest, OnlyAChainThatCertainlyDropsAllIsATrouble) {
             "filter; add chain ip6 filter FORWARD { type filter hook forward priority 0; "
             "policy drop; }"));
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    EXPECT_EQ(network_->watch(true), "") << "IPv6 has no way out here";
+    EXPECT_EQ(watch(true), "") << "IPv6 has no way out here";
 }
 
 TEST_F(HostWatchTest, OneOfSeveralWaysOutMayBeAway) {
     config_.relay.egress = {"wan0", "wan9"};
     start();
     config_.relay.egress = {"wan8", "wan9"};
-    EXPECT_EQ(network_->watch(true), "no interface of relay.egress is there");
+    EXPECT_EQ(watch(true), "no interface of relay.egress is there");
+}
+
+TEST_F(HostWatchTest, AVersionWithoutARouteOrACarrierHasNoWayOut) {
+    start();
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: no default route");
+    EXPECT_FALSE(network_->watch(true).had_ipv6);
+    ASSERT_TRUE(shell("ip -6 addr add 2001:db8::2/64 dev wan0 nodad; ip -6 route add default via "
+                      "2001:db8::1"));
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ");
+    ASSERT_TRUE(shell("ip link set net0 down"));
+    EXPECT_TRUE(network_->watch(true).had_ipv6);
+    EXPECT_EQ(no_way_out(), "IPv4: wan0 has no carrier; IPv6: wan0 has no carrier");
+    ASSERT_TRUE(shell("ip link set net0 up; ip route del default"));
+    EXPECT_EQ(no_way_out(), "IPv4: no default route; IPv6: ");
+    ASSERT_TRUE(shell("ip route add unreachable default"));
+    EXPECT_EQ(no_way_out(), "IPv4: no default route; IPv6: ");
+    ASSERT_TRUE(shell("ip route del unreachable default; ip route add 193.0.14.0/24 via "
+                      "203.0.113.1"));
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ") << "a router with all networks needs no default";
+}
+
+TEST_F(HostWatchTest, TheWayOutIsByAnInterfaceOfEgress) {
+    config_.relay.egress = {"wan0", "wan1"};
+    config_.inner.ipv6.reset();
+    start();
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ");
+    config_.relay.egress = {"wan1"};
+    EXPECT_EQ(no_way_out(), "IPv4: the default route leads by wan0, which is not in relay.egress; "
+                            "IPv6: ");
+}
+
+TEST_F(HostWatchTest, TheDoctorFindsTheSameWayOut) {
+    config_.inner.ipv6.reset();
+    start();
+    EXPECT_EQ(doctor(), "ok by wan0, MTU 1500\n");
+    config_.relay.egress = {"wan1"};
+    EXPECT_EQ(doctor(), "fail the default route leads by wan0, which is not in relay.egress\n");
+    config_.relay.egress.clear();
+    ASSERT_TRUE(shell("ip link set net0 down"));
+    EXPECT_EQ(doctor(), "fail wan0 has no carrier\n");
+    ASSERT_TRUE(shell("ip link set net0 up; ip route del default"));
+    EXPECT_EQ(doctor(), "fail this host has no default route\n");
+    ASSERT_TRUE(shell("ip route add 193.0.14.0/24 via 203.0.113.1"));
+    EXPECT_EQ(doctor(), "ok routes of this host lead there\n");
+    config_.relay.allow = {*IpPrefix::parse("10.0.0.0/8")};
+    ASSERT_TRUE(shell("ip route del 193.0.14.0/24"));
+    EXPECT_EQ(doctor(), "warn this host has no default route: nodes reach private places alone\n");
+}
+
+TEST_F(HostWatchTest, ForwardingThatIsOffIsNotToldAsALostRoute) {
+    ASSERT_TRUE(shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1"));
+    config_.relay.set_forwarding = false;
+    config_.inner.ipv6.reset();
+    start();
+    ASSERT_TRUE(shell("sysctl -qw net.ipv4.conf.snapt0.forwarding=0"));
+    EXPECT_EQ(watch(true), "net.ipv4.conf.snapt0.forwarding = 0");
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ");
+}
+
+TEST_F(HostWatchTest, WhoServesPrivatePlacesAloneNeedsNoDefaultRouteUntilItHadOne) {
+    ASSERT_TRUE(shell("ip route del default"));
+    config_.relay.allow = {*IpPrefix::parse("10.0.0.0/8")};
+    config_.inner.ipv6.reset();
+    start();
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ");
+    ASSERT_TRUE(shell("ip route add default via 203.0.113.1"));
+    EXPECT_EQ(no_way_out(), "IPv4: ; IPv6: ");
+    ASSERT_TRUE(shell("ip route del default"));
+    EXPECT_EQ(no_way_out(), "IPv4: no default route; IPv6: ");
 }
 
 TEST_F(HostWatchTest, TheRoutingRulesArePutBackEachByItself) {
@@ -198,7 +286,7 @@ TEST_F(HostWatchTest, TheRoutingRulesArePutBackEachByItself) {
     ASSERT_TRUE(shell("ip rule delete priority 934; ip -6 rule delete priority 934; sysctl -qw "
                       "net.ipv4.conf.all.src_valid_mark=0"));
     testing::internal::CaptureStderr();
-    EXPECT_EQ(network_->watch(false), "");
+    EXPECT_EQ(watch(false), "");
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find("routing rule 934 of IPv4 was changed by another program"),
               std::string::npos);

@@ -26,6 +26,15 @@ bool is_denied(std::span<const IpPrefix> list, std::string_view text) {
                        [&](const IpPrefix& p) { return p.contains(address(text)); });
 }
 
+// The rules of a chain, with its first line.
+std::string chain(const std::string& text, const std::string& name) {
+    const std::string head = "  chain " + name + " {\n";
+    const size_t begin = text.find(head);
+    return begin == std::string::npos
+               ? ""
+               : text.substr(begin + head.size(), text.find("  }\n", begin) - begin - head.size());
+}
+
 RelayOptions usual() {
     RelayOptions options;
     options.lease_ipv4 = prefix("100.64.0.0/16");
@@ -162,10 +171,11 @@ TEST(RelayRuleset, MasqueradesByDefaultWithThePortRange) {
     EXPECT_EQ(text.find("add table inet continuo_snapt_snapt0\n"
                         "delete table inet continuo_snapt_snapt0\n"),
               0U);
-    EXPECT_TRUE(contains(text,
-                         "oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 meta l4proto { "
-                         "tcp, udp } masquerade to :2000-3000"));
-    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 masquerade\n"));
+    EXPECT_TRUE(contains(
+        text, "ip saddr 100.64.0.0/16 oifname != \"lo\" oifname != \"snapt0\" meta l4proto "
+              "{ tcp, udp } masquerade to :2000-3000"));
+    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 oifname != \"lo\" oifname != \"snapt0\" "
+                               "masquerade\n"));
 }
 
 TEST(RelayRuleset, PoolGivesEachLeaseOneAddressOfItsVersion) {
@@ -174,12 +184,14 @@ TEST(RelayRuleset, PoolGivesEachLeaseOneAddressOfItsVersion) {
     options.source_pool = {address("203.0.113.1"), address("203.0.113.2"), address("2001:db8::1")};
     const std::string text = build_relay_ruleset(options);
     EXPECT_TRUE(contains(text,
-                         "oifname { \"eth0\", \"eth1\" } ip saddr 100.64.0.0/16 jhash ip saddr mod "
+                         "ip saddr 100.64.0.0/16 oifname { \"eth0\", \"eth1\" } jhash ip saddr mod "
                          "2 seed 0x436f6e74 0 meta l4proto { tcp, udp } snat ip to "
                          "203.0.113.1:1024-65535"));
-    EXPECT_TRUE(contains(text, "ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } snat ip to "
-                               "203.0.113.2:1024-65535"));
-    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 snat ip6 to 2001:db8::1\n"));
+    EXPECT_TRUE(contains(text,
+                         "ip saddr 100.64.0.0/16 oifname { \"eth0\", \"eth1\" } meta l4proto { "
+                         "tcp, udp } snat ip to 203.0.113.2:1024-65535"));
+    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 oifname { \"eth0\", \"eth1\" } snat ip6 to "
+                               "2001:db8::1\n"));
     EXPECT_FALSE(contains(text, "masquerade"));
 }
 
@@ -187,8 +199,8 @@ TEST(RelayRuleset, EachPartOfThePortsKeepsItsOwnAndTheFirstTakesTheRest) {
     RelayOptions options = usual();
     options.source_ports = {{9348, 65535}, {1024, 9346}, {80, 80}};
     const std::string text = build_relay_ruleset(options);
-    const std::string match =
-        "    oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } ";
+    const std::string match = "    ip saddr 100.64.0.0/16 oifname != \"lo\" oifname != \"snapt0\" "
+                              "meta l4proto { tcp, udp } ";
     EXPECT_TRUE(contains(text, match + "th sport 1024-9346 masquerade to :1024-9346\n" + match +
                                    "th sport 80 masquerade to :80\n" + match +
                                    "masquerade to :9348-65535\n"));
@@ -198,7 +210,7 @@ TEST(RelayRuleset, WithoutAPortNewConnectionsAreDroppedAndCounted) {
     RelayOptions options = usual();
     options.source_ports.clear();
     const std::string text = build_relay_ruleset(options);
-    EXPECT_TRUE(contains(text, "ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } counter name "
+    EXPECT_TRUE(contains(text, "oifname != \"snapt0\" meta l4proto { tcp, udp } counter name "
                                "no_port drop"));
     EXPECT_FALSE(contains(text, "masquerade to"));
 }
@@ -270,14 +282,15 @@ TEST(RelayGuard, WhatLacksTheMarkOfTheRelaysChainHasNoWayOut) {
     }
     EXPECT_EQ(guard_rules("snapt0").size(), 2U);
     const std::string text = build_relay_ruleset(usual());
-    const size_t checked = text.find("iifname \"snapt0\" jump from_node\n");
-    const size_t marked = text.find("iifname \"snapt0\" meta mark set meta mark | 0x08000000\n");
-    ASSERT_NE(marked, std::string::npos);
-    EXPECT_LT(checked, marked);
+    EXPECT_TRUE(contains(text, "policy accept;\n    iifname \"snapt0\" goto from_node\n"));
+    const std::string from_node = chain(text, "from_node");
+    EXPECT_TRUE(from_node.ends_with("\n    meta mark set meta mark | 0x08000000\n"))
+        << "after all that is refused";
+    EXPECT_EQ(from_node.find("mark set"), from_node.rfind("mark set"));
     EXPECT_TRUE(contains(text, "chain up {\n    meta mark set meta mark & 0xf7ffffff\n"));
     EXPECT_TRUE(contains(text, "chain self {\n    meta mark set meta mark & 0xf7ffffff\n"));
-    EXPECT_TRUE(contains(text, "iifname != \"snapt0\" ip daddr 100.64.0.0/16 "
-                               "meta mark set meta mark | 0x08000000\n"))
+    EXPECT_TRUE(contains(chain(text, "prerouting"),
+                         "ip daddr 100.64.0.0/16 meta mark set meta mark | 0x08000000\n"))
         << "answers, too: reverse path filters look up the other way";
     EXPECT_TRUE(contains(text, "chain down {\n    meta mark set meta mark & 0xf7ffffff\n"));
 }
@@ -287,8 +300,27 @@ TEST(RelayGuard, TheOwnedTableTranslatesAndTracksAndLetsNoLeaseOut) {
     EXPECT_TRUE(contains(text, "table inet snapt_guard_snapt0 {\n  flags owner;\n"));
     EXPECT_TRUE(contains(text, "type nat hook postrouting"));
     EXPECT_TRUE(contains(text, "ct state "));
-    EXPECT_TRUE(contains(text, "oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 drop"));
-    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 drop"));
+    for (const char* lease : {"ip saddr 100.64.0.0/16", "ip6 saddr fd93:47::/64"}) {
+        EXPECT_TRUE(
+            contains(text, std::string(lease) + " oifname != \"lo\" oifname != \"snapt0\" drop\n"));
+    }
+}
+
+// Each datagram of the tunnel passes prerouting, input, output and postrouting, each packet of a
+// node prerouting, forward and postrouting. A look-up in a set costs as much as several
+// comparisons.
+TEST(RelayRuleset, WhatEveryPacketMeetsComparesAddressesFirstAndLooksNothingUp) {
+    const std::string relay = build_relay_ruleset(usual());
+    for (const char* name : {"prerouting", "forward", "input", "output", "leak"}) {
+        const std::string rules = chain(relay, name);
+        EXPECT_FALSE(rules.empty()) << name;
+        EXPECT_FALSE(contains(rules, "{ \"") || contains(rules, "@")) << name << rules;
+    }
+    for (const std::string& rules :
+         {chain(relay, "leak"), chain(relay, "nat"), chain(build_guard_ruleset(usual()), "leak")}) {
+        EXPECT_TRUE(contains(rules, "\n    ip saddr "));
+        EXPECT_FALSE(contains(rules, "{ \"lo\"") || contains(rules, "\n    oifname")) << rules;
+    }
 }
 
 TEST(RelaySysctls, ForwardingOnlyWhenAskedAndRouterAdvertisementsSurviveIt) {

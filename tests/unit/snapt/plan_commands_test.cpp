@@ -128,7 +128,8 @@ TEST_F(PlanCommands, RateComputesAndBooksNothing) {
     EXPECT_EQ(row["net_ud"].integer(), 9'075);
     ASSERT_EQ(run({"plan", "add", kShippedPlan}).exit_code, report::kExitGood);
     const CommandOutput output = run({"rate", "--dry-run", "--plan", "standard", "--by", "user"});
-    EXPECT_NE(output.out.find("0.018149  0.009074  0.009075\n"), std::string::npos) << output.out;
+    EXPECT_NE(output.out.find("0.018149  0.009074  0.009075  0.003630\n"), std::string::npos)
+        << output.out;
 }
 
 TEST_F(PlanCommands, EachRefusalSaysWhatToDo) {

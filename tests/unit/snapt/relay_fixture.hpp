@@ -17,7 +17,9 @@ class NoEvents final : public RelayEvents {
         gone = std::move(flows);
         return true;
     }
+    void on_credit_used() override { ++credits_used; }
     std::vector<packet::FiveTuple> gone;
+    int credits_used = 0;
 };
 
 class RelayTest : public ::testing::Test {

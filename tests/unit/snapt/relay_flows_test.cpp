@@ -288,5 +288,34 @@ TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
     EXPECT_EQ(slots.in_use(), 0U);
 }
 
+TEST(ChargedSlots, CountFlowsByClass) {
+    flow::HeapSlots charged(8);
+    ChargedSlots slots(charged, 8);
+    const auto take = [&](base::TrafficClass traffic_class, uint32_t session) {
+        flow::SlotRequest request;
+        request.traffic_class = traffic_class;
+        request.session_number = session;
+        return slots.take(request);
+    };
+    const auto flows = [&](base::TrafficClass traffic_class) {
+        return slots.by_class()[base::index_of(traffic_class)];
+    };
+    flow::LiveSlot* bulk = take(base::TrafficClass::HtHd, 1);
+    flow::LiveSlot* refused = take(base::TrafficClass::HtHd, ChargedSlots::kNobody);
+    flow::LiveSlot* call = take(base::TrafficClass::HtLd, 1);
+    flow::LiveSlot* tunnel = slots.take_for_tunnel({});
+    EXPECT_EQ(flows(base::TrafficClass::HtHd), 2U);
+    EXPECT_EQ(flows(base::TrafficClass::HtLd), 1U);
+    EXPECT_EQ(flows(base::TrafficClass::LtHd), 0U) << "the tunnel itself is no flow";
+    slots.release(bulk, flow::Cause::Closed);
+    slots.release(call, flow::Cause::ClassChange);
+    slots.release_of_tunnel(tunnel, flow::Cause::SessionEnd);
+    EXPECT_EQ(flows(base::TrafficClass::HtHd), 1U);
+    EXPECT_EQ(flows(base::TrafficClass::HtLd), 0U);
+    EXPECT_EQ(flows(base::TrafficClass::LtHd), 0U);
+    slots.release(refused, flow::Cause::Closed);
+    EXPECT_EQ(flows(base::TrafficClass::HtHd), 0U);
+}
+
 }  // namespace
 }  // namespace continuo::snapt::relay_tests

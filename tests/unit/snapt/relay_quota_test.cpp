@@ -1,5 +1,8 @@
 // Rates and quotas of users at a relay without devices.
+#include "common/packet/reply.hpp"
 #include "tests/unit/snapt/relay_fixture.hpp"
+
+#include <algorithm>
 
 namespace continuo::snapt::relay_tests {
 namespace {
@@ -107,6 +110,52 @@ TEST_F(RelayTest, AnotherLoginDoesNotForgetThatAQuotaIsUsedUp) {
     meter->set({});
     relay.look_at_meters();
     EXPECT_EQ(meter.use_count(), 1);
+}
+
+// Not at the next look of the loop: a second of a fast user's packets would pass.
+TEST_F(RelayTest, PacketsWaitFromTheEndOfAGrantOn) {
+    NodeSession& alice = add_session(2);
+    flow::Flow& flow = add_flow(alice, 0);
+    const auto comes = [&] {
+        std::vector<uint8_t> bytes(packet::kMaxReplyBytes);
+        packet::HeaderFields fields;
+        fields.source = flow.tuple.remote;
+        fields.destination = flow.tuple.local;
+        fields.source_port = flow.tuple.remote_port;
+        fields.destination_port = flow.tuple.local_port;
+        fields.flags = packet::tcp_flag::kAck;
+        fields.ttl = 60;
+        const size_t length = packet::write_headers(fields, {}, false, bytes);
+        packet::PacketPtr packet = pool.take(length);
+        std::copy_n(bytes.begin(), length, packet->buffer().begin());
+        packet->length = static_cast<uint32_t>(length);
+        relay.on_tun_packet(std::move(packet), loop.now());
+    };
+    MeterTerms terms;
+    terms.then.action = OnExhausted::Stop;
+    alice.share->meter->set(terms);
+    alice.share->meter->set_credit({false, 1000});
+    flow.share->count_payload(999);
+    comes();
+    EXPECT_FALSE(alice.share->down_rate.is_limited());
+    flow.share->count_payload(1);
+    comes();
+    EXPECT_EQ(alice.share->down_rate.bits_per_s(), kHeldBitsPerS);
+    EXPECT_EQ(alice.share->up_rate.bits_per_s(), kHeldBitsPerS);
+    EXPECT_EQ(events.credits_used, 1);
+    comes();
+    EXPECT_EQ(events.credits_used, 1) << "asked for once";
+    EXPECT_EQ(alice.session.queued_packets(), 3U) << "nobody is refused";
+    EXPECT_TRUE(alice.share->meter->set_credit({false, 2000}));
+    relay.look_at_meters();
+    EXPECT_FALSE(alice.share->down_rate.is_limited());
+    flow.share->count_payload(1000);
+    comes();
+    EXPECT_EQ(events.credits_used, 2);
+    alice.share->meter->set_credit({true});
+    relay.look_at_meters();
+    EXPECT_FALSE(alice.share->down_rate.is_limited()) << "refusals are sent at once";
+    EXPECT_EQ(alice.flows, 0U);
 }
 
 TEST_F(RelayTest, TheLowerOfTwoRatesHolds) {

@@ -1,6 +1,8 @@
+#include "common/base/traffic_class.hpp"
 #include "common/flow/attribution.hpp"
 #include "common/flow/flow_table.hpp"
 #include "snapt/accounting/accountant.hpp"
+#include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
@@ -224,6 +226,63 @@ TEST_F(AccountantTest, CreditActsBetweenTicks) {
     EXPECT_TRUE(gone.expired());
     ASSERT_TRUE(accountant->stop(now_us + kSecond));
     EXPECT_EQ(told, 1);
+}
+
+// As a disk that does not answer holds the ledger's thread, for as long as it likes.
+TEST_F(AccountantTest, AHeldThreadLetsNobodyPassItsCredit) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute(
+        "INSERT INTO account(account_id,user_id,credit_limit_ud,on_exhausted) "
+        "VALUES(1,'alice',8000000,'stop');"
+        "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1)"));
+    // A byte of payload costs 8 micro-denarii.
+    std::string plan = "version = 1\n[plan]\nname = \"flat\"\ndelay_unknown_ms = 100\n"
+                       "p_min_denarii_per_vu = 0.001\np_max_denarii_per_vu = 0.001\n";
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        plan += "[plan.class." + std::string(base::token(traffic_class)) +
+                "]\nk_x = 1.0\nk_d = 0.0\nx_kbps = [0, 64]\nd_ms = [0, 100]\n"
+                "u = [[0, 0], [0, 0]]\n";
+    }
+    const int64_t plan_id = add_plan(database, "flat", plan, 0)->plan.plan_id;
+    ASSERT_TRUE(use_plan(database, {kNoAccount, plan_id, 0}, kNoon, "root"));
+    SessionIdentity who = identity("alice");
+    who.account_id = 1;
+    const auto meter = std::make_shared<UserMeter>(Account{1, "alice"});
+    std::promise<uint32_t> committed;
+    ASSERT_TRUE(accountant->open_session(
+        who, [&](const Result<uint32_t>& number) { committed.set_value(*number); }, meter));
+    flow::LiveSlot* slot =
+        accountant->slots().take(request(1, committed.get_future().get(), kNoon));
+    const auto use_bytes = [&](uint64_t payload) {
+        count(*slot, payload + 40, kNoon + kSecond);
+        flow::add(meter->counter(), payload);
+    };
+    use_bytes(400'000);
+    accountant->tick(kNoon + kSecond);
+    accountant->flush();
+    std::promise<void> entered;
+    std::promise<void> release;
+    auto released = release.get_future();
+    ASSERT_TRUE(accountant->open_session(identity("bob"), [&](const Result<uint32_t>&) {
+        entered.set_value();
+        released.wait();
+    }));
+    entered.get_future().wait();
+    uint64_t passed = 400'000;
+    for (; passed < 5'000'000 && meter->throttled_bits_per_s() == 0; passed += 1400) {
+        use_bytes(1400);
+    }
+    EXPECT_GE(passed, 1'000'000U);
+    EXPECT_LE(passed, 1'000'000U + 1400) << "no more than the last packet";
+    accountant->look_soon();
+    release.set_value();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!meter->is_stopped() && std::chrono::steady_clock::now() < until) {
+        accountant->flush();  // no tick
+    }
+    EXPECT_TRUE(meter->is_stopped());
+    ASSERT_TRUE(accountant->stop(kNoon + 5 * kSecond));
 }
 
 TEST_F(AccountantTest, FullQueueRefusesAndCounts) {

@@ -13,6 +13,7 @@ struct Slots : LedgerTest {
 
 // A byte of payload costs 8 micro-denarii.
 constexpr int64_t kUdOfByte = 8;
+constexpr int64_t kDenarius = 1'000'000;
 constexpr uint64_t kHeaders = 40;  // of LedgerTest::count()
 
 class CreditWatchTest : public ChargesTest {
@@ -238,6 +239,172 @@ TEST_F(CreditWatchTest, ACreditMayBeginAndEndWhileItsUserIsHere) {
     ASSERT_TRUE(change_terms(database_, "alice", none));
     EXPECT_TRUE(look(kNoon + 3 * kSecond));
     EXPECT_FALSE(meter->is_stopped());
+}
+
+// What the data loop lets through does not depend on when the next look is.
+TEST_F(CreditWatchTest, ALookGrantsTheBytesThatTheRestPaysFor) {
+    use_plan_of_bytes();
+    set_credit("alice", 10'000 * kUdOfByte);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    const auto use_bytes = [&](uint64_t payload, int64_t at_us) {
+        count(*slot, payload, at_us);
+        flow::add(meter->counter(), payload);
+    };
+    use_bytes(4000, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    use_bytes(5999, kNoon + kSecond + 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    use_bytes(1, kNoon + kSecond + 2);
+    EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS) << "its packets wait for a look";
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Free) << "nobody knows yet";
+    pay("alice", 1000 * kUdOfByte, "INV-1");
+    EXPECT_TRUE(look(kNoon + 2 * kSecond)) << "they go on";
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    use_bytes(1000, kNoon + 2 * kSecond + 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
+    EXPECT_TRUE(look(kNoon + 3 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U) << "refusals do not wait";
+}
+
+TEST_F(CreditWatchTest, UntilAPriceIsKnownAFirstPartIsGranted) {
+    set_credit("alice", 1000 * kDenarius);
+    const auto meter = login(kAlice, "alice");
+    flow::add(meter->counter(), kFirstGrantBytes);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U) << "without a plan usage is free";
+    use_plan_of_bytes();
+    EXPECT_FALSE(look(kNoon + kSecond));
+    flow::add(meter->counter(), kFirstGrantBytes - 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    flow::add(meter->counter(), 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
+    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 1000, kNoon + 1);
+    EXPECT_TRUE(look(kNoon + 2 * kSecond));
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    flow::add(meter->counter(), 1000 * kDenarius / kUdOfByte - 1001);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U) << "all that it pays for";
+    flow::add(meter->counter(), 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
+}
+
+// A price may come at any time, as with a plan that begins later: no grant is without end.
+TEST_F(CreditWatchTest, WhatIsFreeOrCheapHasAnEndToo) {
+    use(add_flat("flat", "0").plan_id);
+    set_credit("alice", 1000 * kDenarius);
+    const auto meter = login(kAlice, "alice");
+    const auto goes_to_its_end = [&meter] {
+        flow::add(meter->counter(), kMostGrantBytes - 1);
+        const bool passes = meter->throttled_bits_per_s() == 0;
+        flow::add(meter->counter(), 1);
+        return passes && meter->throttled_bits_per_s() == kHeldBitsPerS;
+    };
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, kFirstGrantBytes, kNoon + 1);
+    EXPECT_FALSE(look(kNoon + kSecond));
+    EXPECT_TRUE(goes_to_its_end()) << "that cost nothing";
+    EXPECT_TRUE(look(kNoon + 2 * kSecond)) << "goes on";
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    use_plan_of_bytes();
+    set_credit("alice", kMaxBalanceUd);
+    count(*slot, kFirstGrantBytes, kNoon + 2 * kSecond + 1);
+    EXPECT_FALSE(look(kNoon + 3 * kSecond));
+    EXPECT_TRUE(goes_to_its_end()) << "however much is left";
+}
+
+TEST_F(CreditWatchTest, WithNotifyNothingWaits) {
+    use_plan_of_bytes();
+    set_credit("alice", 1000 * kUdOfByte, "notify");
+    const auto meter = login(kAlice, "alice");
+    meter->set({});
+    flow::add(meter->counter(), 10 * kFirstGrantBytes);
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    EXPECT_FALSE(meter->is_stopped());
+}
+
+TEST_F(CreditWatchTest, ThePriceOfTheSnaptCounts) {
+    watch_.reset();
+    ledger_.reset();
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 256;
+    options.price_permille = 2500;
+    ledger_ = Ledger::open(options, kNoon).value();
+    watch_ = std::make_unique<CreditWatch>(*ledger_);
+    Slots::add_session(*ledger_, 1, "alice", kAlice);
+    use_plan_of_bytes();
+    set_credit("alice", 25'000 * kUdOfByte);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 6000, kNoon + 1);
+    ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
+    count(*slot, 3999, kNoon + 2 * kSecond);
+    flow::add(meter->counter(), 9999);
+    EXPECT_FALSE(look(kNoon + 2 * kSecond)) << "two and a half times the price, of records and not";
+    EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
+    flow::add(meter->counter(), 1);
+    EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
+    count(*slot, 1, kNoon + 3 * kSecond);
+    EXPECT_TRUE(look(kNoon + 3 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    book_until(kBookAll);
+    EXPECT_EQ(balance(kAlice), -25'000 * kUdOfByte) << "as it is booked";
+    EXPECT_FALSE(look(kNoon + 4 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+}
+
+// Just after `plan use` nothing is booked, and where a clock was never set, nothing ever is.
+TEST_F(CreditWatchTest, ALoginReadsNothingOfBeforeTheFirstPlan) {
+    put_many(20'000);  // none of them is booked
+    set_credit("alice", 1);
+    const int64_t later = records_.back().t_end;
+    use(add_flat("flat", "0.001").plan_id, later);
+    int rounds = 0;
+    const std::function<bool()> is_read = [&rounds] {
+        ++rounds;
+        return false;
+    };
+    ledger_->database().set_give_up(&is_read);
+    const auto meter = login(kAlice, "alice");
+    ledger_->database().set_give_up(nullptr);
+    EXPECT_FALSE(meter->is_stopped());
+    EXPECT_LE(rounds, 1) << "of 10 000 steps each, more than a record takes";
+    flow::UsageRecord next =
+        record(kAlice, base::TrafficClass::HtLd, later - kNoon + 900 * kSecond);
+    next.pay_down = 1;
+    put(next);
+    EXPECT_TRUE(login(kAlice, "alice")) << "known already";
+    CreditWatch fresh(*ledger_);
+    const auto stopped = std::make_shared<UserMeter>(Account{kAlice, "alice"});
+    MeterTerms terms;
+    terms.then = Exhaustion{OnExhausted::Stop, 0};
+    stopped->set(terms);
+    ASSERT_TRUE(fresh.add(stopped));
+    EXPECT_TRUE(stopped->is_stopped()) << "what came after it counts";
+}
+
+// A record costs kMaxChargeUd at the most, a thousand of them more than 64 bits hold.
+TEST_F(CreditWatchTest, SumsOfAbsurdPricesStayWithinTheirBounds) {
+    use(add_flat("absurd", "1000000").plan_id);
+    set_credit("alice", kMaxBalanceUd);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    constexpr uint64_t kGigabytes = uint64_t{1} << 50;
+    for (int64_t i = 0; i < 2100; ++i) {
+        count(*slot, kGigabytes, kNoon + i * kSecond + 1);
+        ASSERT_TRUE(ledger_->seal_now(kNoon + (i + 1) * kSecond));
+    }
+    EXPECT_TRUE(look(kNoon + 3000 * kSecond));
+    EXPECT_TRUE(meter->is_stopped());
+    CreditWatch fresh(*ledger_);
+    const auto later = std::make_shared<UserMeter>(Account{kAlice, "alice"});
+    MeterTerms terms;
+    terms.then = Exhaustion{OnExhausted::Stop, 0};
+    later->set(terms);
+    ASSERT_TRUE(fresh.add(later));
+    EXPECT_TRUE(later->is_stopped()) << "as for who logs in then";
 }
 
 TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {

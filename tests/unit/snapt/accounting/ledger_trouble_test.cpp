@@ -159,5 +159,34 @@ TEST_F(LedgerTest, RecordOfAnUnknownSessionIsKeptAndCounted) {
     EXPECT_EQ(ledger->status().orphan_records, 1U);
 }
 
+TEST_F(LedgerTest, WhatSlotsHaveCountedGrowsWithOpenAndClosedOnes) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice");
+    const auto counted = [&](base::TrafficClass traffic_class) {
+        return ledger->status().counted[base::index_of(traffic_class)].inner_up;
+    };
+    flow::SlotRequest calls = request(2, 1, kNoon);
+    calls.traffic_class = base::TrafficClass::HtLd;
+    flow::LiveSlot* bulk = ledger->live().take(request(1, 1, kNoon));
+    flow::LiveSlot* call = ledger->live().take(calls);
+    count(*bulk, 100, kNoon + 1);
+    count(*call, 1000, kNoon + 1);
+    ASSERT_TRUE(ledger->tick(kNoon + kSecond));
+    EXPECT_EQ(counted(base::TrafficClass::LtHd), 100U);
+    EXPECT_EQ(counted(base::TrafficClass::HtLd), 1000U);
+    count(*call, 1000, kNoon + 2);
+    ledger->live().release(call, Cause::Closed);
+    ASSERT_TRUE(ledger->tick(kNoon + 2 * kSecond));
+    EXPECT_EQ(counted(base::TrafficClass::HtLd), 2000U);
+    count(*bulk, 11, kNoon + 3);
+    ASSERT_TRUE(ledger->tick(kNoon + 60 * kSecond));
+    EXPECT_EQ(counted(base::TrafficClass::LtHd), 111U) << "sealed or not";
+    EXPECT_EQ(counted(base::TrafficClass::HtLd), 2000U) << "its slot is free again";
+    const CommitTimes& commits = ledger->status().commits;
+    EXPECT_GE(commits.count, 3U) << "the session, two seals";
+    EXPECT_GE(commits.within.back(), commits.within.front());
+    EXPECT_LE(commits.within.back(), commits.count);
+}
+
 }  // namespace
 }  // namespace continuo::snapt

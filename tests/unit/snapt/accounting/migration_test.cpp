@@ -404,6 +404,21 @@ TEST_F(MigrationTest, ADatabaseOfTheTwelfthVersionGoesOn) {
     }
 }
 
+TEST_F(MigrationTest, ADatabaseOfTheThirteenthVersionGoesOn) {
+    write_database("13");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    EXPECT_EQ(SnaptPrices::load(database)->multiplier("zrh-1", 1), 1);
+    EXPECT_EQ(SnaptPrices::load(database)->multiplier("zrh-1", 2), 1.5);
+    auto events =
+        database.prepare("SELECT count(*) FROM event WHERE kind='start' AND mono IS NULL").value();
+    ASSERT_TRUE(*events.step());
+    EXPECT_EQ(events.integer(0), 1) << "nobody has noted it";
+    const auto checks = verify_ledger(database);
+    for (const LedgerCheck& check : checks.value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
 // Columns, indexes and triggers, whatever their order.
 std::set<std::string> tables_of(Database& database) {
     std::set<std::string> all;

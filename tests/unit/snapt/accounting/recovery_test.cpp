@@ -102,6 +102,33 @@ TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) 
     EXPECT_EQ(records(1).size(), 3U);
 }
 
+// One flow was opened, the other sealed by a clock that was then set back by an hour.
+TEST_F(RecoveryTest, NothingIsRecordedInTheFutureAfterAStepBack) {
+    const int64_t old_us = kNoon + 3600 * kSecond;
+    crash_after([&] {
+        auto ledger = open(old_us);
+        add_session(*ledger, 1, "alice");
+        flow::LiveSlot* sealed = ledger->live().take(request(1, 1, old_us));
+        flow::LiveSlot* opened = ledger->live().take(request(2, 1, old_us));
+        count(*sealed, 50, old_us + kSecond);
+        EXPECT_EQ(*ledger->seal_now(old_us + 2 * kSecond), 1U);
+        for (flow::LiveSlot* slot : {sealed, opened}) {
+            count(*slot, 100, kNoon + kSecond);
+            flow::add(slot->counters.active_us, 5 * kSecond);
+        }
+        static_cast<void>(ledger.release());
+    });
+    const int64_t now_us = kNoon + 2 * kSecond;
+    EXPECT_EQ(open(now_us)->status().recovered_records, 2U);
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 3U);
+    for (size_t i = 1; i < all.size(); ++i) {
+        EXPECT_LE(all[i].t_end, now_us) << i;
+        EXPECT_LT(all[i].t_start, all[i].t_end) << i;
+        EXPECT_EQ(all[i].active_us, 5 * kSecond) << i;
+    }
+}
+
 TEST_F(RecoveryTest, ClosedAndSealedFlowIsNotCountedAgainWhenItsSlotWasNotYetFree) {
     crash_after([&] {
         auto ledger = open(kNoon);

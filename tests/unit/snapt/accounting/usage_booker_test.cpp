@@ -177,6 +177,25 @@ TEST_F(UsageBookerTest, AnAccountAtTheBoundsKeepsNobodyElse) {
     expect_verified();
 }
 
+// 2^53 micro-denarii are the most that a record costs: 2^11 of them are 2^64, in each class.
+TEST_F(UsageBookerTest, ASumBeyondAllNumbersIsNoSmallOne) {
+    use(add_flat("absurd", "1000000").plan_id);
+    Transaction transaction = Transaction::begin(database_).value();
+    for (const auto traffic_class : {base::TrafficClass::HtHd, base::TrafficClass::LtLd}) {
+        for (int64_t i = 1; i <= (int64_t{1} << 11) + 1; ++i) {
+            flow::UsageRecord one = record(kAlice, traffic_class, i);
+            one.pay_down = int64_t{1} << 50;
+            put(one);
+        }
+    }
+    put_unit(kBob, 0);
+    ASSERT_TRUE(transaction.commit());
+    EXPECT_EQ(book_until(kBookAll).faults, 2U);
+    EXPECT_EQ(balance(kAlice), 0) << "neither paid nor charged by what is left of it";
+    EXPECT_EQ(balance(kBob), -1'000'000'000'000);
+    EXPECT_TRUE(charge_trouble(database_)->find("alice: no balance goes") != std::string::npos);
+}
+
 TEST_F(UsageBookerTest, TheDeskTellsWhatCannotBeBooked) {
     use(add_flat("flat", "0.001").plan_id);
     put_balance(kAlice, -kMaxBalanceUd, "A-1");
