@@ -81,6 +81,7 @@ for i in 0 1 2 3; do
             down) claim "$mark dropped $form: the SNAPT sends $class unmarked" wait_for 5 ways_are "[]" "$unmarked" ;;
             *) claim "$mark dropped $form: both send $class unmarked" wait_for 5 ways_are "$unmarked" "$unmarked" ;;
         esac
+        claim "$mark dropped $form: the path is usable, over UDP" goes_over_udp
     done
     claim "paths says so of $class" says "$class is sent without its DSCP, which the network drops" cnapt paths --socket "$work/cnapt.sock"
 done
