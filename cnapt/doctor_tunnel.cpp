@@ -136,8 +136,8 @@ std::string uplink_domains_text(const NodeDoctor& doctor) {
     return text;
 }
 
-// What resolved has set for all links and cnapt has switched off for its own, and how often that
-// was set again; empty: nothing of it.
+// Settings of resolved for all links that cnapt has switched off for its own, and how often that
+// was set again; empty: none.
 std::string resolved_settings_text(const NodeDoctor& doctor) {
     std::string text;
     const ResolvedLink resolved(doctor.config->capture.device);

@@ -44,7 +44,7 @@ struct LeftOut {
     uint64_t total() const { return refused + no_room + of_no_flow + cut_off; }
 };
 
-// What the tunnel sends without packets of their own.
+// Datagrams of the tunnel that carry no packets.
 struct Overhead {
     uint64_t datagrams = 0;
     uint64_t bytes = 0;
@@ -235,7 +235,7 @@ std::string json_text(const Outcome& outcome,
     return json.take() + "\n";
 }
 
-// What the table does not tell: what found no room, and what is not in it.
+// Packets that found no room, and those that are not in the table.
 std::string missing_text(const Outcome& outcome) {
     std::string text;
     uint64_t dropped = outcome.link_drops;

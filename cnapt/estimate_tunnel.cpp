@@ -144,7 +144,7 @@ class EstimateTunnel::End final : public session::SessionHost {
         const bool is_taken = cutter_.add({&flow, role_ == Role::Node, inner, mss}, captured, cut_);
         return send_cut(flow, now) && is_taken;
     }
-    // What waits for more of its flow.
+    // Sends rests that wait for more of their flow.
     void flush(TimePoint now) {
         for (const SegmentCutter::Key key : cutter_.waiting()) {
             cut_.clear();
@@ -152,7 +152,7 @@ class EstimateTunnel::End final : public session::SessionHost {
             static_cast<void>(send_cut(*static_cast<Flow*>(key), now));
         }
     }
-    // What a program at the other end is told that it may send.
+    // The segment size that a program at the other end is told.
     uint16_t mss_of(const Flow& flow, TimePoint now) const {
         return session::largest_segment(
             session_->paths().destination(flow.traffic_class, now).value_or(session::Destination{}),

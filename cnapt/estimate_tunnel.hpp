@@ -12,7 +12,7 @@
 
 namespace continuo::cnapt {
 
-// What is under way each way, with its place in memory. Above it time goes on, to the arrival of
+// Datagrams under way each way, in bytes of memory. Above it time goes on, to the arrival of
 // the first, before the next packet of the capture. A choice: of the memory of any host.
 inline constexpr size_t kMostUnderWay = size_t{64} * 1024 * 1024;
 
@@ -22,7 +22,7 @@ struct EstimateLink {
     size_t most_under_way = kMostUnderWay;
 };
 
-// What waits in front of the link, at its rate, before datagrams are dropped. A choice: a router's.
+// Longest queue in front of the link, at its rate. More is dropped. A choice: a router's.
 inline constexpr base::Duration kLinkQueue = base::milliseconds(250);
 
 struct EstimateEnds {
@@ -53,8 +53,7 @@ class EstimateTunnel {
     void finish();
 
     const session::ClassCounters& counters(bool is_up, base::TrafficClass traffic_class) const;
-    // What the end sent without packets of their own, from the first packet on: outer bytes, and
-    // datagrams.
+    // Outer bytes and datagrams that the end sent without packets, from the first packet on.
     uint64_t overhead_bytes(bool is_up) const;
     uint64_t overhead_datagrams(bool is_up) const;
     uint64_t link_drops() const;

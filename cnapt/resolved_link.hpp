@@ -43,7 +43,7 @@ class ResolvedLink {
     // The domains of each link of the host. Errors: as set().
     base::Result<std::vector<ResolvedDomains>> domains() const;
 
-    // What is set for all links: of "dnsovertls" or "dnssec", "yes" for instance. Errors: as set().
+    // The setting of all links: of "dnsovertls" or "dnssec", "yes" for instance. Errors: as set().
     base::Result<std::string> global(const std::string& setting) const;
 
   private:

@@ -40,7 +40,7 @@ void write_commits(JsonWriter& json, const CommitTimes& commits) {
     json.field("sum_s", commits.sum_s, kSumDigits).field("count", commits.count).end_object();
 }
 
-// What the slots have counted: `tunnel_bytes` is all that the tunnel carried, `post_bytes` without
+// Counts of the slots: `tunnel_bytes` is all that the tunnel carried, `post_bytes` without
 // datagrams that had no packets.
 void write_counted(JsonWriter& json, const ClassCounts& counted) {
     json.begin_object();

@@ -40,7 +40,7 @@ class SettledTrouble {
     unsigned looks_ = 0;  // consecutive, for the opposite state
 };
 
-// What a check found.
+// Result of a check.
 struct ForwardingTroubles {
     std::string all;  // why packets of nodes do not pass
     // Why those of that version have no way out of this host.

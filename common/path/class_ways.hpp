@@ -75,7 +75,7 @@ class ClassWays {
     // The question that is to leave now.
     std::optional<Question> next_question(base::TimePoint now);
     base::TimePoint deadline(const Times& times) const;
-    // What was sent before is not known any more when an ACK names it.
+    // Forgets datagrams sent so far: an ACK that names one proves nothing any more.
     void forget_sent();
 
     // A datagram that left before `sent_before` may not have arrived.

@@ -80,8 +80,8 @@ class Delivery {
     // trip is the path's own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
 
-    // What ACKs have named for the first time: when the newest of it had left, of all, and of each
-    // class by the way that it takes. TimePoint{}: nothing.
+    // Departure of the newest datagram that ACKs have named for the first time, of all, and of each
+    // class by the way that it takes. TimePoint{}: none.
     struct Arrived {
         base::TimePoint any{};
         std::array<base::TimePoint, base::kTrafficClasses> by_way{};

@@ -63,7 +63,7 @@ void PathSet::note_class_arrived(uint8_t index, TimePoint now) {
     if (class_ways_[index] == nullptr) {
         return;
     }
-    // What is repeated after a move is named by its number on the former path.
+    // ACKs name a datagram that was repeated after a move by its number on the former path.
     if (acknowledged_by_ == index) {
         class_ways_[index]->on_arrived(arrived.any);
     }

@@ -146,7 +146,7 @@ Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     watched.fresh_ud = 0;
     watched.fresh_bytes = 0;
     watched.must_recount = false;
-    // What ended before the first plan was in use costs nothing: it may be a whole history.
+    // Usage that ended before the first plan was in use costs nothing: it may be a whole history.
     const auto use_us = plans_.first_use_us(account_id);
     const auto first_us = use_us ? CTN_TRY(first_unbooked_end_us(database_)) : std::nullopt;
     if (!first_us) {

@@ -26,7 +26,7 @@ Result<void> Ledger::write_event(int64_t at_us, std::string_view kind, const std
         .run();
 }
 
-// What was counted before a step; nothing where there are too many steps. After an error nothing
+// Seals usage counted before a step; nothing where there are too many steps. After an error nothing
 // has changed.
 Result<size_t> Ledger::seal_step(const Pass& pass, std::optional<int64_t> boot_us) {
     const bool is_first =

@@ -26,7 +26,7 @@ claims_held=0
 claims_failed=0
 claims_void=0
 
-# What stands beside has been installed where CONTINUO_BESIDE is set (./test --soak): it is no reason to skip then.
+# Programs beside are installed where CONTINUO_BESIDE is set (./test --soak): a missing one is no reason to skip then.
 skip() {
     echo "skipped: $*"
     [[ -z ${CONTINUO_BESIDE-} || ${0##*/} != beside_* ]] || exit 1

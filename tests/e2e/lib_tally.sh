@@ -1,4 +1,4 @@
-# What a router between the SNAPT and the Internet really passes, packet by packet. Sourced after lib.sh.
+# Counts of a router between the SNAPT and the Internet, packet by packet. Sourced after lib.sh.
 
 # tally_at_router : counters of the core for TCP and UDP between snapt1 and inet. No super-packets there.
 tally_at_router() {

@@ -75,7 +75,7 @@ beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER f
     claim "$1: node and SNAPT agree on what is open" wait_for 10 agree
     claim "$1: nothing was refused" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
 }
-# What a flood leaves behind takes nobody's names away either.
+# Remains of a flood take nobody's names away either.
 late() { # late WHAT NS HOST : 20 s after a flood
     local took=0
     sleep 20

@@ -58,7 +58,7 @@ spawn inet voice "$python" "$support_dir/voice.py" server 7001
 wait_for 10 listens inet 7001
 snapt quota set alice 1200kB/day --state "$work/s1" >/dev/null
 
-# What each uses on a day; the daemon books it when the quarter of an hour is over.
+# Usage of each on a day; the daemon books it when the quarter of an hour is over.
 sizes=(1000000 3000000 200000 3000000 1000000)
 on_a_day() { # on_a_day NS DAY
     in_ns "$1" "$python" "$support_dir/voice.py" client $inet4 7001 1 "$work/voice-$1" >/dev/null

@@ -59,7 +59,7 @@ class ClassMovesSim : public ::testing::Test {
     base::Duration talked_{};
 };
 
-// What was under way is sent again on the other path, and named by its number on the first one.
+// Datagrams under way are sent again on the other path, and named by their number on the first.
 TEST_F(ClassMovesSim, APathThatIsLeftDeadIsNotAskedByClass) {
     for (base::Duration after = milliseconds(100); after <= seconds(1);
          after += milliseconds(150)) {

@@ -348,7 +348,7 @@ TEST_F(ClassWaysSim, AMarkDroppedDownIsNoticedAsSoonAsTheNodeHearsNothing) {
     EXPECT_EQ(way_at(pair_.node), ClassWay::Own);
 }
 
-// What arrived before is acknowledged after the drop, and the node hears acknowledgements
+// Datagrams that arrived before are acknowledged after the drop, and the node hears that
 // meanwhile: each begins a silence anew, but none makes the next question wait.
 TEST_F(ClassWaysSim, AMarkDroppedDownInTheMiddleOfACallIsNoticedInThreeSilences) {
     constexpr base::Duration kSilence = kSoonestAsk + kCallInterval + kRoundTrip;

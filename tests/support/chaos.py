@@ -109,7 +109,7 @@ def takes(words, faults):
 
 
 def promised(seed, seconds):
-    """Of faults that meet, what a node meets where it goes adds up (UDP that is blocked, a hole); its other timers run at the same time."""
+    """Faults that meet add up where a node meets them as it goes there (UDP that is blocked, a hole); its other timers run at the same time."""
     faults, begin, end, longest = set(), 0.0, 0.0, 0.0
     for at, words in planned(seed, seconds):
         if words[0] in ("udp", "hole"):

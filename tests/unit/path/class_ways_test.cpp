@@ -50,7 +50,7 @@ class ClassWaysTest : public ::testing::Test {
         ways_.on_sent(kClass, now_);
         ways_.on_arrived(now_ += kTimes.ask_after);
     }
-    // What leaves now, by the ways in their order.
+    // Questions that leave now, by the ways in their order.
     std::vector<ClassWays::Question> round() {
         ways_.on_time(kTimes, random_, now_);
         std::vector<ClassWays::Question> all;

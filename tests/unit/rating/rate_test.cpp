@@ -85,7 +85,7 @@ TEST(Rate, HeadersAloneCostAndEarnNothing) {
     }
 }
 
-// What is saved can be made: by text that is one byte again and again, or by empty packets beside
+// Savings can be made: by text that is one byte again and again, or by empty packets beside
 // the data. Whatever it is, the payload costs no less than its price without the cap's share.
 TEST(Rate, SavingsThatAreMadeEarnTheCapsShareAtMost) {
     const auto shipped = tests::shipped_plan();

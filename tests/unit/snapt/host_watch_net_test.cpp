@@ -59,14 +59,14 @@ class HostWatchTest : public test::NetNamespaceTest {
         ASSERT_TRUE(network_->set_up(*leases_, failure)) << failure;
         ASSERT_EQ(watch(true), "");
     }
-    // What blocks packets of both versions.
+    // Troubles that block packets of both versions.
     std::string watch(bool is_thorough) const { return network_->watch(is_thorough).all; }
     // "IPv4: why; IPv6: why".
     std::string no_way_out() const {
         const ForwardingTroubles found = network_->watch(true);
         return "IPv4: " + found.no_way_out4 + "; IPv6: " + found.no_way_out6;
     }
-    // What `snapt doctor` finds about it.
+    // Findings of `snapt doctor` about it.
     std::string doctor() const {
         SnaptDoctor doctor({}, {}, "", "");
         doctor.config = config_;

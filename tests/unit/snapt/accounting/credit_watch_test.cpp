@@ -241,7 +241,7 @@ TEST_F(CreditWatchTest, ACreditMayBeginAndEndWhileItsUserIsHere) {
     EXPECT_FALSE(meter->is_stopped());
 }
 
-// What the data loop lets through does not depend on when the next look is.
+// The data loop lets through as much whenever the next look is.
 TEST_F(CreditWatchTest, ALookGrantsTheBytesThatTheRestPaysFor) {
     use_plan_of_bytes();
     set_credit("alice", 10'000 * kUdOfByte);

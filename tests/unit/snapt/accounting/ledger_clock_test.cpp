@@ -60,7 +60,7 @@ class LedgerClockTest : public LedgerTest {
     static bool is_stepped(const flow::UsageRecord& record) {
         return (record.flags & record_flag::kClockStepped) != 0;
     }
-    // What was counted before the step is in a record of the old time, the rest in one of the new.
+    // Usage counted before the step is in a record of the old time, the rest in one of the new.
     void expect_a_record_before_and_after(int64_t step_us) {
         pass(30 * kSecond);
         count_now(100);
