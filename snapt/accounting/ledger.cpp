@@ -24,8 +24,6 @@ namespace record_flag = flow::record_flag;
 
 constexpr int64_t kUsPerS = 1'000'000;
 constexpr uint32_t kQuarterHourS = kQuarterHourUs / kUsPerS;
-// Flows sealed before other threads may work: about 100 us.
-constexpr size_t kSealedAtOnce = 8;
 
 std::string kernel_boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -295,7 +293,6 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
 Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
     const uint32_t count = live_->high_water();
     SlotImage image;
-    size_t looked_at = 0;
     for (uint32_t slot = 0; slot < count; ++slot) {
         if (!live_->read(slot, image)) {
             continue;
@@ -312,9 +309,6 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
                 continue;
             }
-        }
-        if (++looked_at % kSealedAtOnce == 0) {
-            std::this_thread::yield();
         }
         CTN_TRY(seal_slot(pass, image, sealing));
     }
