@@ -3,8 +3,8 @@
 
 Most of clang-tidy's time goes to the headers of a file, which it checks with it. So files that the build compiles as one (CONTINUO_UNITY)
 are checked as one: their text in one file, in which every check takes each of them for the main file. Findings are told by file and
-line as usual. What other files of it would hide is looked for in each by itself, with few checks: that it includes what it uses, nothing
-twice, and uses what it declares as used. Exit code 1: findings."""
+line as usual. What other files of it would hide is looked for in each by itself, with few checks: that it includes what it uses and nothing
+twice, and uses the names that it takes from elsewhere. Exit code 1: findings."""
 import concurrent.futures
 import json
 import os
@@ -14,26 +14,8 @@ import shlex
 import subprocess
 import sys
 
-INCLUDE = re.compile(r"\s*#\s*include\s+([<\"].*[>\"])")
-CONDITION = re.compile(r"\s*#\s*(if|endif)")
-ALONE = "-*,misc-unused-alias-decls,misc-unused-using-decls,readability-duplicate-include"
-
-
-def text_as_one(texts):
-    """The lines of all, without the includes of an earlier one: none is included twice. Lines stay where they are."""
-    lines, known = [], set()
-    for text in texts:
-        own, depth = set(), 0  # of includes; of conditions
-        for line in text.splitlines():
-            include, condition = INCLUDE.match(line), CONDITION.match(line)
-            if condition:
-                depth += 1 if condition[1] == "if" else -1
-            if include and depth == 0:
-                own.add(include[1])
-                line = "" if include[1] in known else line
-            lines.append(line)
-        known |= own
-    return "\n".join(lines) + "\n"
+# What one file declares or includes again, another one of the unit has.
+ALONE = ("misc-unused-alias-decls", "misc-unused-using-decls", "readability-duplicate-include")
 
 
 class Unit:
@@ -44,10 +26,12 @@ class Unit:
         self.members = members
         self.arguments = arguments
         self.source = source
-        texts = [member.read_text() for member in members]
-        self.path.write_text(text_as_one(texts))
-        counts = [len(text.splitlines()) for text in texts]
-        self.begins = [(sum(counts[:n]), member) for n, member in enumerate(members)]
+        self.begins = []
+        lines = []
+        for member in members:
+            self.begins.append((len(lines), member))
+            lines += member.read_text().removesuffix("\n").split("\n")
+        path.write_text("\n".join(lines) + "\n")
 
     def entry(self, file):
         """Of a database: how that file is compiled."""
@@ -96,9 +80,11 @@ def main():
     units.sort(key=lambda unit: -unit.path.stat().st_size)
     clean = True
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(check, unit, unit.path, arguments) for unit in units]
-        jobs += [pool.submit(check, unit, member, [*arguments, f"--checks={ALONE}"])
-                 for unit in units if len(unit.members) > 1 for member in unit.members]
+        several = [unit for unit in units if len(unit.members) > 1]
+        jobs = [pool.submit(check, unit, unit.path, [*arguments, "--checks=" + ",".join(f"-{name}" for name in ALONE)] if unit in several else arguments)
+                for unit in units]
+        jobs += [pool.submit(check, unit, member, [*arguments, "--checks=" + ",".join(["-*", *ALONE])])
+                 for unit in several for member in unit.members]
         for job in concurrent.futures.as_completed(jobs):
             is_clean, text = job.result()
             print(text, end="", flush=True)

@@ -49,10 +49,6 @@ class Units(unittest.TestCase):
         self.assertEqual([unit.told_by_file(f"{unit.path}:{line}:3: warning") for line in (1, 2, 3, 4)],
                          [f"{one}:1:3: warning", f"{one}:2:3: warning", f"{two}:1:3: warning", f"{two}:2:3: warning"])
 
-    def test_what_an_earlier_file_includes_leaves_an_empty_line(self):
-        text = tidy_units.text_as_one(["#include <a>\nint a;\n", "#include <a>\n#if B\n#include <a>\n#endif\n#include <b>\n", "#include <c>\n#include <c>\n"])
-        self.assertEqual(text, "#include <a>\nint a;\n\n#if B\n#include <a>\n#endif\n#include <b>\n#include <c>\n#include <c>\n")
-
     def test_each_file_can_be_checked_by_itself(self):
         one, two = self.source("one.cpp"), self.source("two.cpp")
         self.compiled_as_one(one, two)
