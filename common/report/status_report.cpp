@@ -379,8 +379,11 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
                             kTextIndent) +
                     "\n";
         }
-        if (const std::string left = allowance_text(snapt["allowance"]); !left.empty()) {
-            text += wrapped(snapt.text("snapt") + ": " + left + "\n", columns, kTextIndent);
+        for (const std::string& left :
+             {allowance_text(snapt["allowance"]), money_text(snapt["money"])}) {
+            text += left.empty()
+                        ? ""
+                        : wrapped(snapt.text("snapt") + ": " + left + "\n", columns, kTextIndent);
         }
     }
     return text;
