@@ -79,6 +79,9 @@ std::string usage_csv(const JsonValue& usage, const std::vector<std::string>& by
         }
     }
     names.insert(names.end(), kUsageFigures.begin(), kUsageFigures.end());
+    if (by.size() == 1 && by.front() == "user") {
+        names.emplace_back("balance_ud");
+    }
     std::string text = csv_line(names);
     for (const JsonValue& row : usage["rows"].items()) {
         std::vector<std::string> fields;

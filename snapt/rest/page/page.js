@@ -80,11 +80,11 @@ function shownSpan() {
 
 const MONEY_COLUMNS = [["charged", "gross_ud"], ["discount", "discount_ud"], ["to pay", "net_ud"]];
 
-function usageTable(caption, key, rows, nameOf) {
+function usageTable(caption, key, rows, nameOf, moneyColumns = MONEY_COLUMNS) {
   const columns = [{head: key, text: true}, {head: "up"}, {head: "down"}, {head: "saved"}, {head: "saved %"}];
-  return table(caption, hasMoney() ? [...columns, ...MONEY_COLUMNS.map(([head]) => ({head}))] : columns,
+  return table(caption, hasMoney() ? [...columns, ...moneyColumns.map(([head]) => ({head}))] : columns,
     rows.map((row) => [nameOf(row), bytes(row.payload_up), bytes(row.payload_down), bytes(row.saved),
-      percent(row.saved, row.pre), ...(hasMoney() ? MONEY_COLUMNS.map(([, name]) => money(row[name])) : [])]));
+      percent(row.saved, row.pre), ...(hasMoney() ? moneyColumns.map(([, name]) => money(row[name])) : [])]));
 }
 
 function showSums(rows, balance) {
@@ -136,7 +136,7 @@ function showUsage(rows, users) {
       note: bytes(payload(row))}));
     show("users", ...(kept.length > 0
       ? [barChart(kept, "Payload of the users with most", chartWidth()), asTable(usageTable("Usage by user", "user", most,
-        (row) => row.user + (row.removed ? " (removed)" : "")))]
+        (row) => row.user + (row.removed ? " (removed)" : ""), [...MONEY_COLUMNS, ["balance", "balance_ud"]]))]
       : [["p", {}, ["Nobody used anything in this time."]]]));
   }
 }

@@ -43,6 +43,13 @@ TEST(UsageCsv, HasTheKeysAskedForAndTheNamesOfTheJson) {
               "9007199254740993,-7\r\n");
 }
 
+TEST(UsageCsv, HasBalancesByUserAlone) {
+    const auto usage = JsonValue::parse(R"({"rows":[{"user":"bob","balance_ud":-5}]})");
+    ASSERT_TRUE(usage);
+    EXPECT_TRUE(usage_csv(*usage, {"user"}).ends_with(",-5\r\n"));
+    EXPECT_EQ(usage_csv(*usage, {"user", "day"}).find("balance_ud"), std::string::npos);
+}
+
 TEST(UsageCsv, HasItsHeadWithoutRows) {
     const auto usage = JsonValue::parse(R"({"rows":[]})");
     ASSERT_TRUE(usage);
