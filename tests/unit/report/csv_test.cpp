@@ -1,5 +1,7 @@
 #include "common/report/csv.hpp"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace continuo::report {
@@ -17,6 +19,15 @@ TEST(Csv, TextIsNoFormulaAndNumbersStay) {
               "\"'\ra\",\"'=a,\"\"b\"\"\",'-1+a,'-,'-inf\r\n");
     EXPECT_EQ(csv_line({"-6", "-17.65", "-1e-07", "0", "a=b", "'=1"}),
               "-6,-17.65,-1e-07,0,a=b,'=1\r\n");
+}
+
+TEST(Csv, RowsHaveTheFieldsThatAreNamed) {
+    constexpr std::array<std::string_view, 4> kNames = {"b", "a", "c", "d"};
+    const auto rows = JsonValue::parse(R"([{"a":"x,y","b":-1.5,"c":null,"e":1},{"d":[1],"c":{}}])");
+    ASSERT_TRUE(rows);
+    EXPECT_EQ(rows_csv(rows->items(), kNames), "b,a,c,d\r\n-1.5,\"x,y\",,\r\n,,,\r\n");
+    EXPECT_EQ(rows_csv({}, kNames), "b,a,c,d\r\n");
+    EXPECT_EQ(csv_row(std::string(R"({"a":true})"), kNames), ",true,,\r\n");
 }
 
 TEST(UsageCsv, NamesOfAppsAreNoFormulas) {
