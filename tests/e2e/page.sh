@@ -145,6 +145,7 @@ claim "the session is stopped" wait_for 10 is_stopped
 for view in office own; do
     claim "the page says so ($view)" eval 'dom "${!view}" "$work/$view-stopped.html" && has "$work/$view-stopped.html" "stopped, the quota is used up until"'
 done
+claim "and the user how much of the quota is used" has "$work/own-stopped.html" '<dt>Quota</dt><dd>[0-9.]+ [KM]iB of 977 KiB used, until '
 quota none
 is_free() { equal "$(allowance_of_alice)" None; }
 claim "without a quota it is not" wait_for 10 is_free
