@@ -1,12 +1,17 @@
 // Admission: reports of users' quotas and credits to their nodes.
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/admission.hpp"
+
+#include <algorithm>
 
 namespace continuo::snapt {
 
 namespace {
 
-// Usage is reported again when it has grown by a hundredth of the quota.
-constexpr uint64_t kToldParts = 100;
+// Usage is reported again when it has grown by a hundredth of the quota, or of what is left by the
+// bookings, but not for less than a hundredth of a denarius.
+constexpr int kToldParts = 100;
+constexpr int64_t kLeastToldUd = 10'000;
 
 control::Allowance allowance_of(const UserMeter& meter) {
     const Allowance now = meter.allowance();
@@ -17,14 +22,34 @@ control::Allowance allowance_of(const UserMeter& meter) {
     told.used_bytes = static_cast<uint64_t>(now.used_bytes);
     told.until_s = static_cast<uint64_t>(now.until_us / kUsPerSecond);
     told.rate_bits_per_s = now.bits_per_s;
+    if (now.money) {
+        told.balance_ud = now.money->balance_ud;
+    }
+    if (now.money && now.money->credit_limit_ud) {
+        told.credit = control::AllowanceCredit{*now.money->credit_limit_ud, now.money->unbooked_ud};
+    }
     return told;
+}
+
+bool has_spent_part(const control::Allowance& now, const control::Allowance& told) {
+    if (!now.credit || !told.credit) {
+        return false;
+    }
+    const int64_t whole_ud =
+        std::max<int64_t>(bounded_sum(now.balance_ud.value_or(0), now.credit->limit_ud), 0);
+    const int64_t part_ud = std::max(whole_ud / kToldParts, kLeastToldUd);
+    return now.credit->unbooked_ud / part_ud != told.credit->unbooked_ud / part_ud;
 }
 
 bool is_news(const control::Allowance& now, const control::Allowance& told) {
     control::Allowance rest = now;
     rest.used_bytes = told.used_bytes;
+    if (rest.credit && told.credit) {
+        rest.credit->unbooked_ud = told.credit->unbooked_ud;
+    }
     const uint64_t part = now.quota_bytes / kToldParts + 1;
-    return rest != told || now.used_bytes / part != told.used_bytes / part;
+    return rest != told || now.used_bytes / part != told.used_bytes / part ||
+           has_spent_part(now, told);
 }
 
 }  // namespace

@@ -29,6 +29,11 @@ inline constexpr int64_t kFirstGrantBytes = int64_t{1} << 20;
 // The most that is granted, since a price may rise from nothing. A choice: 8 s at 1 Gbit/s, which
 // is 16 looks.
 inline constexpr uint64_t kMostGrantBytes = uint64_t{1} << 30;
+// Entries of an account in which its latest payment is looked for, and entries that a look reads
+// for that: 52 days at two each quarter of an hour, some 10 ms. A choice, not measured.
+inline constexpr int64_t kMostEntriesBack = 10'000;
+// Entries that take as long as the questions for an account. A choice, not measured.
+inline constexpr int64_t kEntriesOfALook = 20;
 
 class CreditWatch {
   public:
@@ -62,8 +67,13 @@ class CreditWatch {
         int64_t seen_charge = 0;           // later ones lower unbooked_ud
         bool must_recount = true;
         bool is_out = false;
+        bool has_entries = false;
+        int64_t paid_ud = 0;                     // balance after the latest payment
+        int64_t seen_entry = 0;                  // up to which payments were looked for
+        std::optional<int64_t> seen_balance_ud;  // with it
 
         int64_t left_ud() const;
+        bool is_low() const;
         void take_fresh(int64_t cost_ud, int64_t bytes);
         void note_price();
     };
@@ -72,6 +82,9 @@ class CreditWatch {
     base::Result<void> read_changes();
     base::Result<void> take_charges();
     base::Result<void> read_limits();
+    base::Result<void> read_money(Statement& select, int64_t account_id, Watched& watched);
+    base::Result<void> find_payments();
+    base::Result<int64_t> find_payment(int64_t account_id, Watched& watched);
     base::Result<void> recount(int64_t account_id, Watched& watched);
     base::Result<void> take_records();
     base::Result<void> rate_live(int64_t now_us);

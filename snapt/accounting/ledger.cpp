@@ -437,7 +437,8 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);
-        record.delay_src = flow::delay_source::kTunnel;
+        record.delay_src =
+            flow::delay_source::kTunnel | (delta.packets_down > 0 ? flow::delay_source::kQueue : 0);
         record.jitter_us = as_stored(delta.jitter_us_sum / delta.delay_samples);
     } else {
         record.flags |= record_flag::kDelayUnknown | record_flag::kJitterUnknown;

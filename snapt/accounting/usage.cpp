@@ -380,7 +380,7 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by, boo
     return row;
 }
 
-// Name and removal of the account.
+// Removal and balance of the account. The balance is of no class and no day.
 Result<void>
 complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement& account) {
     if (query.is_own) {
@@ -390,7 +390,12 @@ complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement
         return {};
     }
     if (CTN_TRY(account.bind(1, *row.account_id).step())) {
-        row.removed = zone.day(account.integer(0));
+        if (account.integer(0) > 0) {
+            row.removed = zone.day(account.integer(0));
+        }
+        if (query.by.size() == 1 && !account.is_null(1)) {
+            row.balance_ud = account.integer(1);
+        }
         CTN_TRY(account.run());
     }
     return {};
@@ -436,7 +441,8 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
     Statement select = CTN_TRY(database.prepare(usage_sql(query).c_str()));
     bind_user(select, query);
     Statement account =
-        CTN_TRY(database.prepare("SELECT removed FROM account WHERE account_id=? AND removed>0"));
+        CTN_TRY(database.prepare("SELECT a.removed,b.balance_ud FROM account a "
+                                 "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?"));
     while (true) {
         const auto row = select.step();
         if (!row && row.error().code == Errc::LimitReached) {

@@ -56,7 +56,10 @@ add_user bob && cp "$work/cnapt.toml" "$work/bob.toml"
 for path in /v1/users/bob/balance /v1/users/nobody/balance '/v1/usage?user=bob' /v1/status /v1/flows /metrics /v1/users; do
     claim "and not $path" equal "$(status "$own" GET "$path")" 403
 done
-claim "a reader sees no money" equal "$(get "$reader" '/v1/usage?by=user' | json "d['rows'][0]['gross_ud']") $(status "$reader" GET /v1/users/alice/balance)" "None 403"
+money_of_row() { get "$1" '/v1/usage?by=user' | json "d['rows'][0]['balance_ud'], d['rows'][0]['gross_ud']"; }
+balance=$(get "$admin" /v1/users/alice/balance | json "d['balance_ud']")
+claim "usage by user has the balance ($balance)" eval '[ "$balance" -gt 0 ] && equal "$(money_of_row "$admin")" "($balance, None)"'
+claim "a reader sees no money" equal "$(money_of_row "$reader") $(status "$reader" GET /v1/users/alice/balance)" "(None, None) 403"
 claim "and books none" equal "$(status "$reader" POST /v1/users/alice/topups)" 403
 
 # --- Metrics

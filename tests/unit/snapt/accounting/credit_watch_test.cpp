@@ -407,6 +407,113 @@ TEST_F(CreditWatchTest, SumsOfAbsurdPricesStayWithinTheirBounds) {
     EXPECT_TRUE(later->is_stopped()) << "as for who logs in then";
 }
 
+// Of what there was after the latest payment, and what is not booked counts.
+TEST_F(CreditWatchTest, WarnsWhenFourFifthsAreUsed) {
+    use_plan_of_bytes();
+    set_credit("alice", 2000 * kUdOfByte);
+    pay("alice", 8000 * kUdOfByte, "INV-1");
+    const auto meter = login(kAlice, "alice");
+    const auto state = [&meter] { return meter->allowance().state; };
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 7999, kNoon + 1);
+    look(kNoon + kSecond);
+    EXPECT_EQ(state(), Allowance::State::Free);
+    count(*slot, 1, kNoon + kSecond);
+    look(kNoon + 2 * kSecond);
+    EXPECT_EQ(state(), Allowance::State::Warned);
+    EXPECT_TRUE(meter->allowance().is_for_credit);
+    EXPECT_EQ(meter->allowance().money,
+              (AccountMoney{8000 * kUdOfByte, 8000 * kUdOfByte, 2000 * kUdOfByte}));
+    ASSERT_TRUE(ledger_->seal_now(kNoon + 3 * kSecond));
+    book_until(kBookAll);
+    look(kNoon + 3 * kSecond);
+    EXPECT_EQ(state(), Allowance::State::Warned) << "booking is no payment";
+    EXPECT_EQ(meter->allowance().money, (AccountMoney{0, 0, 2000 * kUdOfByte}));
+    pay("alice", 500 * kUdOfByte, "INV-2");
+    look(kNoon + 4 * kSecond);
+    EXPECT_EQ(state(), Allowance::State::Free) << "of 2500 bytes all are left";
+    count(*slot, 1999, kNoon + 4 * kSecond);
+    look(kNoon + 5 * kSecond);
+    EXPECT_EQ(state(), Allowance::State::Free);
+    count(*slot, 1, kNoon + 5 * kSecond);
+    look(kNoon + 6 * kSecond);
+    EXPECT_EQ(state(), Allowance::State::Warned);
+}
+
+TEST_F(CreditWatchTest, WithoutAPaymentTheCreditIsTheWhole) {
+    use_plan_of_bytes();
+    set_credit("alice", 1000 * kUdOfByte);
+    const auto meter = login(kAlice, "alice");
+    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    count(*slot, 799, kNoon + 1);
+    look(kNoon + kSecond);
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Free);
+    count(*slot, 1, kNoon + kSecond);
+    look(kNoon + 2 * kSecond);
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Warned);
+    // A correction of usage in the user's favour is no payment.
+    book_until(kBookAll);
+    ASSERT_TRUE(database_.execute("BEGIN"));
+    MoneyEntry correction;
+    correction.account_id = kAlice;
+    correction.user_id = "alice";
+    correction.kind = EntryKind::Adjust;
+    correction.amount_ud = 10;
+    correction.ref = "r:zrh-1/1/0/2";
+    correction.at_us = kNoon;
+    ASSERT_TRUE(EntryWriter::begin(database_)->add(correction));
+    ASSERT_TRUE(database_.execute("COMMIT"));
+    look(kNoon + 3 * kSecond);
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Warned);
+}
+
+// One who logs in with entries of years is warned, too, and by what it paid last.
+TEST_F(CreditWatchTest, APaymentOfLongAgoIsFound) {
+    use_plan_of_bytes();
+    pay("alice", 100'000, "INV-1");
+    ASSERT_TRUE(database_.execute("BEGIN"));
+    auto writer = EntryWriter::begin(database_).value();
+    const auto use_ud = [&writer](int64_t amount_ud, int number) {
+        MoneyEntry entry;
+        entry.account_id = kAlice;
+        entry.user_id = "alice";
+        entry.kind = EntryKind::Usage;
+        entry.amount_ud = -amount_ud;
+        entry.ref = "u:" + std::to_string(number);
+        ASSERT_TRUE(writer.add(entry));
+    };
+    for (int number = 0; number < 3000; ++number) {
+        use_ud(25, number);
+    }
+    ASSERT_TRUE(database_.execute("COMMIT"));
+    set_credit("alice", 0);
+    const auto meter = login(kAlice, "alice");
+    look(kNoon + kSecond);
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Free) << "25 % are left";
+    ASSERT_TRUE(database_.execute("BEGIN"));
+    use_ud(5000, 3000);
+    ASSERT_TRUE(database_.execute("COMMIT"));
+    look(kNoon + 2 * kSecond);
+    EXPECT_EQ(meter->allowance().state, Allowance::State::Warned);
+    EXPECT_EQ(meter->allowance().money, (AccountMoney{20'000, 0, 0}));
+}
+
+TEST_F(CreditWatchTest, ABalanceIsToldWithoutACreditToo) {
+    const auto poor = login(kBob, "bob");
+    look(kNoon + 1);
+    EXPECT_FALSE(poor->allowance().money) << "no bookings";
+    pay("bob", 7, "INV-1");
+    look(kNoon + 2);
+    EXPECT_EQ(poor->allowance().money, (AccountMoney{7, 0, std::nullopt}));
+    EXPECT_EQ(poor->allowance().state, Allowance::State::Free);
+    const auto again = login(kBob, "bob");
+    EXPECT_EQ(again->allowance().money, (AccountMoney{7, 0, std::nullopt})) << "at once";
+    CreditWatch fresh(*ledger_);
+    const auto other = std::make_shared<UserMeter>(Account{kBob, "bob"});
+    ASSERT_TRUE(fresh.add(other));
+    EXPECT_EQ(other->allowance().money, (AccountMoney{7, 0, std::nullopt}));
+}
+
 TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {
     use_plan_of_bytes();
     set_credit("alice", 1000);
