@@ -54,15 +54,17 @@ void write_frames(base::ByteWriter& writer,
     }
 }
 
-// A copy of what never came, with a packet.
+// A whole packet, since a copy must not set contexts, behind a COPY of what never came: of the
+// class of the datagram, on another path.
 void write_copy(base::ByteWriter& writer, uint32_t round) {
-    Body packet;
-    packet.open(0, 20000, 9, 1000);
+    packet::HeaderFields fields = fields_of(packet::Protocol::Udp);
+    fields.destination_port = 9;
     wire::Copy copy;
-    copy.space = {base::TrafficClass::HtLd, 0, 0};
+    copy.space = {base::TrafficClass::LtLd, 1, 0};
     copy.sequence = round;
     copy.serialize(writer);
-    writer.bytes(packet.bytes());
+    wire::SectionHead{}.serialize_last(writer);
+    elision::write_whole_entry(packet_of(fields, 1000), writer);
 }
 
 }  // namespace
@@ -81,12 +83,16 @@ Body frames_body(uint32_t round) {
                                   false, false, kPiece};
         });
         break;
-    case 1:  // of spaces that carry nothing
-        write_frames<wire::Floor>(writer, [&](uint32_t i) {
-            return wire::Floor{{base::TrafficClass::HtLd, static_cast<uint8_t>(i % 15),
-                                static_cast<uint8_t>(i % wire::kMaxLanes)},
-                               number_of(i)};
-        });
+    case 1:  // of as many spaces as may have one, which carry nothing
+        write_frames<wire::Floor>(
+            writer,
+            [&](uint32_t i) {
+                return wire::Floor{{base::TrafficClass::HtHd,
+                                    static_cast<uint8_t>(i / wire::kMaxLanes),
+                                    static_cast<uint8_t>(i % wire::kMaxLanes)},
+                                   number_of(i)};
+            },
+            elision::kMaxSpaces);
         break;
     case 2:
         write_frames<wire::Challenge>(writer, [&](uint32_t i) {
