@@ -49,7 +49,7 @@ struct CreditGrant {
     bool is_out = false;              // nothing is left
     uint64_t until_counted = kNoEnd;  // UserMeter::counted() up to which the rest lasts
     bool is_low = false;              // kWarnPercent of it are used
-    std::optional<AccountMoney> money;
+    std::optional<AccountMoney> money{};
 
     bool operator==(const CreditGrant&) const = default;
 };
