@@ -74,8 +74,7 @@ struct Lane : dataplane::Turn {
     dataplane::FrameBacklog backlog;
     std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
     base::Endpoint stream_from;
-    size_t at_once = 1;  // datagrams between clock readings: few after expensive ones, or where
-                         // others wait
+    size_t at_once = 1;  // datagrams between clock readings: few after expensive ones
 };
 
 // Burst of an unused rate. Down, excess waits in its class, so little is enough. Up, it is dropped:

@@ -22,8 +22,8 @@ constexpr uint32_t kUnknownAnswersPerSecond = 64;
 // Most reads from a socket before its datagrams are handled, each of io::kSuperBuffers runs; fewer
 // when their time is up.
 constexpr size_t kReadsAtOnce = 128;
-// Most datagrams handled between two clock readings while nobody else waits. The most expensive
-// take some hundred microseconds each.
+// Most datagrams handled between two clock readings. The most expensive take some hundred
+// microseconds each.
 constexpr size_t kMostAtOnce = 8;
 
 // The session in the header, which anybody can read.
@@ -200,9 +200,7 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     if (lane.stream && lane.backlog.is_empty()) {
         serve_stream(lane, now);
     }
-    // Others would wait for all that is handled at once, and each sender may be hostile.
-    const bool is_careful = lane.node == nullptr || !turns_.is_alone(lane);
-    size_t left = is_careful ? 1 : lane.at_once;
+    size_t left = lane.node == nullptr ? 1 : lane.at_once;
     while (Input* input = lane.backlog.is_empty() ? lane.queue.front() : nullptr) {
         if (lane.node == nullptr && goes_home(*input)) {
             continue;
@@ -218,8 +216,8 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
             lane.at_once = 1;
             break;
         }
-        lane.at_once = is_careful ? 1 : std::min(lane.at_once * 2, kMostAtOnce);
-        left = lane.at_once;
+        lane.at_once = std::min(lane.at_once * 2, kMostAtOnce);
+        left = lane.node == nullptr ? 1 : lane.at_once;
     }
     lane.at_once = lane.backlog.is_empty() ? lane.at_once : 1;
     frames_wait_from_ = {};

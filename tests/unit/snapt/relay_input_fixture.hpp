@@ -183,9 +183,6 @@ class RelayInput : public test::NetNamespaceTest {
         // Work is measured by how often the relay looks.
         settings.clock = [this] {
             count_reads();
-            if (on_look) {
-                on_look();
-            }
             return clock_ += look;
         };
         settings.worked = [this] {
@@ -264,8 +261,7 @@ class RelayInput : public test::NetNamespaceTest {
     }
 
     base::Duration look = base::microseconds(1);  // what each takes
-    std::function<void()> on_look;
-    size_t worked_reads = 0;  // of the processor time
+    size_t worked_reads = 0;                      // of the processor time
     io::EventLoop loop;
     flow::HeapSlots slots{1000};
     base::SeededRandom random{1};

@@ -113,37 +113,6 @@ TEST_F(RelayInput, ProcessorTimeIsReadOnlyWhereSeveralSend) {
     EXPECT_GE(worked_reads, 10U) << "a turn that is long by the clock is measured by it";
 }
 
-// However cheap the datagrams before it were: what one costs is known afterwards.
-TEST_F(RelayInput, WhileAnotherWaitsTheClockIsReadAfterEachDatagram) {
-    const auto hostile = make_node(2);
-    const auto other = make_node(3);
-    const auto handled = [](const std::unique_ptr<Node>& node) {
-        return node->at_relay().session.counters().datagrams_received;
-    };
-    for (Node* node : {hostile.get(), other.get()}) {  // nothing of them waits
-        node->send(node->packets(1));
-        ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == 1; }, base::seconds(20)));
-    }
-    Bytes padding(100);
-    base::ByteWriter writer(padding);
-    wire::Pad{padding.size()}.serialize(writer);
-    const uint64_t of_other = handled(other);
-    uint64_t latest = handled(hostile);
-    uint64_t most = 0;
-    on_look = [&] {
-        most = handled(other) > of_other ? most : std::max(most, handled(hostile) - latest);
-        latest = handled(hostile);
-    };
-    pass(base::milliseconds(10));  // nobody owes anything
-    for (size_t i = 0; i < 30; ++i) {
-        hostile->send(hostile->seal(padding, 0));
-    }
-    other->send(other->packets(1));
-    ASSERT_TRUE(loop.run_until([&] { return other->packets_up() == 2; }, base::seconds(20)));
-    on_look = {};
-    EXPECT_EQ(most, 1U);
-}
-
 TEST_F(RelayInput, WhatIsBeyondItsQueueIsTheSendersLoss) {
     const auto hostile = make_node(2);
     const auto other = make_node(3);
