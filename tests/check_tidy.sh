@@ -35,10 +35,12 @@ esac
 [ -z "${base-}" ] || files=$(git diff --name-only --diff-filter=d "$base" -- '*.cpp' ':!tests')
 [ -n "$files" ] || { echo "tidy: no changed source file"; exit 0; }
 # Without the precompiled header, which g++ makes for g++ alone. Files that are compiled as one are checked as one: most of the time
-# goes to their headers.
+# goes to their headers. Not with the whole analyzer, which would take what other files call for their part alone.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
-cmake --preset "$preset" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=ON >"$database/log" 2>&1 ||
+unity=ON
+[ -n "${base-}" ] || unity=OFF
+cmake --preset "$preset" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=$unity >"$database/log" 2>&1 ||
     { cat "$database/log"; exit 1; }
 set --
 for file in $files; do

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -76,6 +76,9 @@ def main():
     middle = sys.argv.index("--")
     arguments = sys.argv[2:middle]
     units = units_of(pathlib.Path(sys.argv[1]), sys.argv[middle + 1:])
+    if not units:
+        print("tidy: the build compiles none of these files")
+        return 1
     # The longest first, so that none is left alone at the end.
     units.sort(key=lambda unit: -unit.path.stat().st_size)
     clean = True
