@@ -1,6 +1,7 @@
 // Admission: reports of users' quotas and credits to their nodes.
 #include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/admission.hpp"
+#include "snapt/allowance_message.hpp"
 
 #include <algorithm>
 
@@ -12,24 +13,6 @@ namespace {
 // bookings, but not for less than a hundredth of a denarius.
 constexpr int kToldParts = 100;
 constexpr int64_t kLeastToldUd = 10'000;
-
-control::Allowance allowance_of(const UserMeter& meter) {
-    const Allowance now = meter.allowance();
-    control::Allowance told;
-    told.state = static_cast<control::AllowanceState>(now.state);
-    told.kind = now.is_for_credit ? control::AllowanceKind::Credit : control::AllowanceKind::Quota;
-    told.quota_bytes = now.quota ? static_cast<uint64_t>(now.quota->bytes) : 0;
-    told.used_bytes = static_cast<uint64_t>(now.used_bytes);
-    told.until_s = static_cast<uint64_t>(now.until_us / kUsPerSecond);
-    told.rate_bits_per_s = now.bits_per_s;
-    if (now.money) {
-        told.balance_ud = now.money->balance_ud;
-    }
-    if (now.money && now.money->credit_limit_ud) {
-        told.credit = control::AllowanceCredit{*now.money->credit_limit_ud, now.money->unbooked_ud};
-    }
-    return told;
-}
 
 bool has_spent_part(const control::Allowance& now, const control::Allowance& told) {
     if (!now.credit || !told.credit) {
@@ -67,7 +50,7 @@ void Admission::tell_allowance(LinkId id, Link& link) {
     if (node == nullptr) {
         return;
     }
-    const control::Allowance now = allowance_of(*node->share->meter);
+    const control::Allowance now = allowance_message(node->share->meter->allowance());
     // The relay checks it each second: it is reported once it acts.
     const bool acts =
         now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();

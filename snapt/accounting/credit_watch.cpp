@@ -69,8 +69,8 @@ bool is_payment(std::string_view kind, int64_t amount_ud, std::string_view ref) 
 }
 
 constexpr const char* kSelectMoney =
-    "SELECT a.credit_limit_ud,b.balance_ud FROM account a LEFT JOIN balance b USING(account_id) "
-    "WHERE a.account_id=?";
+    "SELECT a.credit_limit_ud,coalesce(b.balance_ud,0),coalesce(b.entries,0) FROM account a "
+    "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?";
 
 }  // namespace
 
@@ -208,15 +208,16 @@ Result<void> CreditWatch::take_charges() {
 }
 
 Result<void> CreditWatch::read_money(Statement& select, int64_t account_id, Watched& watched) {
-    watched.limit_ud.reset();
+    const auto limit_before_ud = std::exchange(watched.limit_ud, std::nullopt);
     watched.balance_ud = 0;
-    watched.has_entries = false;
+    watched.entries = 0;
     if (!CTN_TRY(select.bind(1, account_id).step())) {
         return {};
     }
     watched.limit_ud = select.is_null(0) ? std::nullopt : std::optional(select.integer(0));
-    watched.has_entries = !select.is_null(1);
-    watched.balance_ud = watched.has_entries ? select.integer(1) : 0;
+    watched.is_low = watched.is_low && watched.limit_ud == limit_before_ud;
+    watched.balance_ud = select.integer(1);
+    watched.entries = select.integer(2);
     return select.run();
 }
 
@@ -235,39 +236,66 @@ Result<void> CreditWatch::read_limits() {
 
 // Not at the login, which does not wait for a history: a warning may be late.
 Result<void> CreditWatch::find_payments() {
-    int64_t left = kMostEntriesBack;
+    int64_t left = kMostEntriesALook;
     for (auto& [account_id, watched] : accounts_) {
-        if (watched.limit_ud && watched.seen_balance_ud != watched.balance_ud && left > 0) {
-            left -= kEntriesOfALook + CTN_TRY(find_payment(account_id, watched));
+        if (!watched.limit_ud || watched.seen_entries == watched.entries || left <= 0) {
+            continue;
         }
+        ReadMoment moment(database_);
+        CTN_TRY(moment.begin());
+        if (!watched.search) {
+            CTN_TRY(begin_search(account_id, watched));
+        }
+        if (watched.search) {
+            left -= CTN_TRY(find_payment(account_id, watched, left));
+        }
+        left -= kEntriesOfAnAccount;
     }
     return {};
 }
 
-// From the latest entry back to those that were seen before. Returns how many were read.
-Result<int64_t> CreditWatch::find_payment(int64_t account_id, Watched& watched) {
-    ReadMoment moment(database_);
-    CTN_TRY(moment.begin());
-    int64_t balance_ud = CTN_TRY(balance_of(database_, account_id)).balance_ud;
-    const int64_t latest_ud = balance_ud;
+// Not where something was booked since the changes were read: the balance does not have it yet.
+Result<void> CreditWatch::begin_search(int64_t account_id, Watched& watched) {
+    if (CTN_TRY(balance_of(database_, account_id)).entries == watched.entries) {
+        PaymentSearch search;
+        search.entries = watched.entries;
+        search.read_from = std::numeric_limits<int64_t>::max();
+        search.balance_ud = watched.balance_ud;
+        watched.search = search;
+    }
+    return {};
+}
+
+// Goes on back to the entries that were seen before. Returns how many were read.
+Result<int64_t> CreditWatch::find_payment(int64_t account_id, Watched& watched, int64_t most) {
+    PaymentSearch& search = *watched.search;
+    most = std::min(most, kMostEntriesBack - search.count);
     Statement select = CTN_TRY(database_.prepare(
         "SELECT entry_id,kind,amount_ud,ref FROM ledger INDEXED BY ledger_account "
-        "WHERE account_id=?1 AND entry_id>?2 ORDER BY entry_id DESC LIMIT ?3"));
-    select.bind(1, account_id).bind(2, watched.seen_entry).bind(3, kMostEntriesBack);
+        "WHERE account_id=?1 AND entry_id>?2 AND entry_id<?3 ORDER BY entry_id DESC LIMIT ?4"));
+    select.bind(1, account_id).bind(2, watched.seen_entry);
+    select.bind(3, search.read_from).bind(4, most);
     int64_t count = 0;
-    int64_t last_entry = watched.seen_entry;
     bool is_found = false;
     while (!is_found && CTN_TRY(select.step())) {
-        last_entry = std::max(last_entry, select.integer(0));
+        search.read_from = select.integer(0);
+        search.last_entry = std::max(search.last_entry, search.read_from);
         is_found = is_payment(select.text(1), select.integer(2), select.text(3));
-        balance_ud -= is_found ? 0 : select.integer(2);
+        search.balance_ud -= is_found ? 0 : select.integer(2);
+        ++search.count;
         ++count;
     }
-    if (is_found || !watched.seen_balance_ud || count == kMostEntriesBack) {
-        watched.paid_ud = balance_ud;
+    const bool is_far = search.count == kMostEntriesBack;
+    if (!is_found && !is_far && count == most) {
+        return count;  // goes on with the next look
     }
-    watched.seen_entry = last_entry;
-    watched.seen_balance_ud = latest_ud;
+    if (is_found || is_far || !watched.seen_entries) {
+        watched.is_low = watched.is_low && watched.paid_ud == search.balance_ud;
+        watched.paid_ud = search.balance_ud;
+    }
+    watched.seen_entry = std::max(watched.seen_entry, search.last_entry);
+    watched.seen_entries = search.entries;
+    watched.search.reset();
     return count;
 }
 
@@ -337,13 +365,16 @@ int64_t CreditWatch::Watched::left_ud() const {
     return bounded_sum(bounded_sum(balance_ud + *limit_ud, -unbooked_ud), -live_ud);
 }
 
-// Of what was there after the latest payment, or of the credit where nothing was paid.
-bool CreditWatch::Watched::is_low() const {
-    if (!limit_ud || is_out || !seen_balance_ud) {
-        return false;
+// Of what was there after the latest payment, or of the credit where nothing was paid. It stays
+// until clearly more is left, a payment or another credit.
+void CreditWatch::Watched::note_low() {
+    if (!limit_ud || !seen_entries) {
+        is_low = false;
+        return;
     }
     const int64_t whole_ud = bounded_sum(paid_ud, *limit_ud);
-    return whole_ud > 0 && left_ud() <= whole_ud - whole_ud / 100 * kWarnPercent;
+    const int64_t percent = is_low ? kEndWarningPercent : kWarnPercent;
+    is_low = whole_ud > 0 && left_ud() <= whole_ud - whole_ud / 100 * percent;
 }
 
 void CreditWatch::Watched::take_fresh(int64_t cost_ud, int64_t bytes) {
@@ -382,11 +413,11 @@ CreditGrant CreditWatch::grant_from(const Watched& watched, uint64_t counted) co
     const uint64_t bytes = granted_bytes(watched);
     CreditGrant grant;
     grant.is_out = watched.is_out;
-    grant.is_low = watched.is_low();
+    grant.is_low = watched.is_low && !watched.is_out;
     if (bytes < CreditGrant::kNoEnd - counted) {
         grant.until_counted = counted + bytes;
     }
-    if (watched.has_entries || watched.limit_ud) {
+    if (watched.entries > 0 || watched.limit_ud) {
         const int64_t unbooked_ud =
             watched.limit_ud ? bounded_sum(watched.unbooked_ud, watched.live_ud) : 0;
         grant.money = AccountMoney{watched.balance_ud, unbooked_ud, watched.limit_ud};
@@ -411,6 +442,7 @@ bool CreditWatch::tell() {
         const bool is_out = watched.limit_ud && watched.left_ud() <= 0;
         has_changed = has_changed || is_out != watched.is_out;
         watched.is_out = is_out;
+        watched.note_low();
         watched.note_price();
         for (const Meter& held : watched.meters) {
             if (const auto meter = held.meter.lock()) {

@@ -72,13 +72,24 @@ for ((i = 0; i < kills; i++)); do
 done
 claim "bytes passed both ways before each kill ($(since "$began") s)" equal $moved $kills
 claim "and after the last" wait_for 20 bytes_after "$(metered_bytes up)" "$(metered_bytes down)"
+# Payload of the connections: what the reader got, and what curl wrote.
+uploaded() { tail -n 1 "$work/up" | cut -d' ' -f2; }
+downloaded() { sed -n 's/^wchar: //p' "/proc/${pid_of[download]}/io"; }
+go_on() { [ "$(uploaded)" -gt $(($1 + 200000)) ] && [ "$(downloaded)" -gt $(($2 + 200000)) ]; }
+claim "upload and download go on" wait_for 60 go_on "$(uploaded)" "$(downloaded)"
 # The connections stay open: their flows have the counts of the node.
 kill -STOP "${pid_of[ask]}" "${pid_of[http]}" "${pid_of[upload]}"
 claim "nothing moves any more" wait_for 30 router_is_silent
 
 used() { snapt_json 1 usage --by user | json "sum(r['$1'] for r in d['rows'] if r['user'] == 'alice')"; }
-up=$(metered_bytes up) down=$(metered_bytes down) got=$(cnapt_json flows | json "sum(f['inner_bytes_down'] for f in d)")
-recorded_up=$(used inner_up) recorded_down=$(used inner_down)
+counts() { echo "$(metered_bytes up) $(metered_bytes down) $(cnapt_json flows | json "sum(f['inner_bytes_down'] for f in d)")"; }
+# A kernel may send again after any silence: nothing came between all readings.
+is_read() {
+    read -r up down got <<<"$(counts)"
+    recorded_up=$(used inner_up) recorded_down=$(used inner_down)
+    [ "$up $down $got" = "$(counts)" ]
+}
+claim "nor between the readings" wait_for 30 is_read
 echo "      up: $up at the router, $recorded_up recorded; down: $down at the router, $got at the node, $recorded_down recorded"
 claim "each kill was one" equal "$(snapt_json 1 status | json "d['ledger']['epoch']")" $((kills + 1))
 claim "no byte up is recorded that did not pass" at_most "$recorded_up" "$up"

@@ -165,9 +165,8 @@ function showSessions(sessions) {
   }
 }
 
-// Of the user that is shown, if it is one.
-async function askOfUser(what) {
-  const user = isSelf() ? state.me.user : byId("user").value;
+// Of the user, if it is one.
+async function askOfUser(user, what) {
   if (!user) {
     return null;
   }
@@ -181,14 +180,27 @@ async function askOfUser(what) {
   }
 }
 
+// The page is shown without it, too.
+async function askQuota(user) {
+  try {
+    return await askOfUser(user, "quota");
+  } catch (refusal) {
+    if (refusal instanceof Refusal) {
+      return null;
+    }
+    throw refusal;
+  }
+}
+
 async function refresh() {
   say("Loading…");
   const asked = shownSpan();
+  const user = isSelf() ? state.me.user : asked.user;
   const [usage, users, sessions, account] = await Promise.all([
     askJson("v1/usage", {...asked, by: "day,class"}),
     isSelf() ? {rows: []} : askJson("v1/usage", {...asked, by: "user"}),
-    askJson("v1/sessions"), hasMoney() ? askOfUser("balance") : null]);
-  const quota = await askOfUser("quota");  // a token may ask four things at once
+    askJson("v1/sessions"), hasMoney() ? askOfUser(user, "balance") : null]);
+  const quota = await askQuota(user);  // a token may ask four things at once
   state.usage = usage.rows;
   showSums(usage.rows, account && account.balance_ud, quota);
   showUsage(usage.rows, users.rows);
