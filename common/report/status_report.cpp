@@ -316,7 +316,7 @@ std::string price_text(const JsonValue& told, bool is_priced, size_t columns) {
            "\n";
 }
 
-// What is below the table: prices, quotas and balances of each SNAPT, and what is missing.
+// The lines below the table: prices, quotas and balances of each SNAPT, and what is missing.
 std::string usage_notes(const JsonValue& usage, bool is_priced, size_t columns) {
     std::string text = price_text(usage, is_priced, columns);
     for (const JsonValue& snapt : usage["snapts"].items()) {

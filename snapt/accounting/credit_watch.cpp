@@ -365,8 +365,8 @@ int64_t CreditWatch::Watched::left_ud() const {
     return bounded_sum(bounded_sum(balance_ud + *limit_ud, -unbooked_ud), -live_ud);
 }
 
-// Of what was there after the latest payment, or of the credit where nothing was paid. It stays
-// until clearly more is left, a payment or another credit.
+// The whole is what was there after the latest payment, or the credit where nothing was paid. A
+// warning stays until clearly more is left, a payment or another credit.
 void CreditWatch::Watched::note_low() {
     if (!limit_ud || !seen_entries) {
         is_low = false;

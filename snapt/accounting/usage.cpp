@@ -148,7 +148,7 @@ bool has_key(const UsageQuery& query, UsageKey key) {
     return std::find(query.by.begin(), query.by.end(), key) != query.by.end();
 }
 
-// Of a UTC day: its begin, its quarter with which the zone's next day begins, and a time in the
+// For a UTC day: its begin, its quarter with which the zone's next day begins, and a time in the
 // larger of the parts that this makes.
 constexpr std::string_view kDayBegin = "unit*86400000000";
 constexpr std::string_view kMidnight = "zone_midnight(unit*86400000000)";

@@ -36,7 +36,7 @@ restless() {
     wait $!
 }
 for version in 4 6; do batch add $version; done
-claim "the routes are there" wait_for 5 leaves_out $((many * 12 / 10 * 9 / 10))
+claim "the routes are there" wait_for 5 leaves_out $((many * 9 / 10))
 beside=$(sent_idle restless 28)
 for version in 4 6; do batch del $version; done
 claim "and gone" wait_for 10 gone

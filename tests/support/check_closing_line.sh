@@ -13,7 +13,7 @@ set -uo pipefail
     [[ $last =~ ^[1-9][0-9]*\ held,\ 0\ failed$ ]]
 }
 codes=("${PIPESTATUS[@]}")
-# Of the script and all it has started: what PROCESSORS of tests/e2e/CMakeLists.txt goes by.
+# Processor time of the script and all it has started: what PROCESSORS of tests/e2e/CMakeLists.txt goes by.
 read -r stat </proc/$$/stat
 # shellcheck disable=SC2086  # fields
 set -- ${stat##*) }

@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 
-# What one file declares or includes again, another one of the unit has.
+# Checks of each file by itself: another one of the unit may declare or include the same.
 ALONE = ("misc-unused-alias-decls", "misc-unused-using-decls", "readability-duplicate-include")
 
 

@@ -165,7 +165,7 @@ function showSessions(sessions) {
   }
 }
 
-// Of the user, if it is one.
+// An answer about the user, if one is chosen.
 async function askOfUser(user, what) {
   if (!user) {
     return null;

@@ -27,7 +27,7 @@ class CreditWarningTest : public CreditWatchTest {
     int bookings_ = 0;
 };
 
-// Of what there was after the latest payment, and what is not booked counts.
+// Four fifths of what there was after the latest payment; what is not booked counts.
 TEST_F(CreditWarningTest, WarnsWhenFourFifthsAreUsed) {
     use_plan_of_bytes();
     set_credit("alice", 2000 * kUdOfByte);
