@@ -1,5 +1,6 @@
 #include "cnapt/allowance_json.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -15,6 +16,12 @@ std::optional<int64_t> number_or_null(uint64_t number) {
     constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
     return number == 0 || number > kMost ? std::nullopt
                                          : std::optional(static_cast<int64_t>(number));
+}
+
+// 10^12 denarii, as a SNAPT bounds its bookings: no sum overflows.
+int64_t amount(int64_t told_ud) {
+    constexpr int64_t kMostUd = 1'000'000'000'000'000'000;
+    return std::clamp(told_ud, -kMostUd, kMostUd);
 }
 
 }  // namespace
@@ -36,7 +43,7 @@ std::string_view to_string(AllowanceState state) {
 }
 
 void write_allowance(report::JsonWriter& json, const control::Allowance& allowance) {
-    if (allowance == control::Allowance{}) {
+    if (allowance.state == AllowanceState::Free && allowance.quota_bytes == 0) {
         json.null();
         return;
     }
@@ -49,6 +56,24 @@ void write_allowance(report::JsonWriter& json, const control::Allowance& allowan
     json.field("until", number_or_null(allowance.until_s));
     json.field("rate_bits_per_s", number_or_null(allowance.rate_bits_per_s));
     json.end_object();
+}
+
+void write_money(report::JsonWriter& json, const control::Allowance& allowance) {
+    if (!allowance.balance_ud) {
+        json.null();
+        return;
+    }
+    const int64_t balance_ud = amount(*allowance.balance_ud);
+    std::optional<int64_t> credit_ud;
+    std::optional<int64_t> unbooked_ud;
+    std::optional<int64_t> left_ud;
+    if (allowance.credit) {
+        credit_ud = amount(allowance.credit->limit_ud);
+        unbooked_ud = amount(allowance.credit->unbooked_ud);
+        left_ud = balance_ud + *credit_ud - *unbooked_ud;
+    }
+    json.begin_object().field("balance_ud", balance_ud).field("credit_ud", credit_ud);
+    json.field("unbooked_ud", unbooked_ud).field("left_ud", left_ud).end_object();
 }
 
 }  // namespace continuo::cnapt

@@ -135,6 +135,8 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         write_failure(json, link->failure);
         json.key("allowance");
         write_allowance(json, link->allowance);
+        json.key("money");
+        write_money(json, link->allowance);
         json.end_object();
     }
     json.end_array();

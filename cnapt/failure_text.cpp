@@ -120,10 +120,13 @@ std::string snapt_errors_text(const JsonValue& snapts, size_t columns) {
     for (const JsonValue& snapt : snapts.items()) {
         text += error_line(report::cell(snapt["snapt"]), snapt["last_error"], columns);
         const JsonValue& allowance = snapt["allowance"];
-        const std::string left = report::allowance_text(allowance);
-        if (!left.empty() && allowance.text("state") != "free") {
-            text += report::wrapped(report::cell(snapt["snapt"]) + ": " + left + "\n", columns,
-                                    kIndent);
+        const bool is_free = allowance.text("state") == "free";
+        for (const std::string& left : {is_free ? "" : report::allowance_text(allowance),
+                                        report::money_text(snapt["money"])}) {
+            text += left.empty()
+                        ? ""
+                        : report::wrapped(report::cell(snapt["snapt"]) + ": " + left + "\n",
+                                          columns, kIndent);
         }
     }
     return text;

@@ -296,7 +296,8 @@ void SnaptClient::on_session_state(bool known) {
 }
 
 void SnaptClient::on_allowance(const control::Allowance& allowance) {
-    const bool is_other = allowance.state != link_.allowance.state;
+    const bool is_other =
+        allowance.state != link_.allowance.state || allowance.kind != link_.allowance.kind;
     link_.allowance = allowance;
     if (is_other) {
         const std::string_view state = to_string(allowance.state);

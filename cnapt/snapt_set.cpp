@@ -360,7 +360,9 @@ void SnaptSet::ask_usage(const std::string& line, OnUsage on_usage) {
         const SnaptLink& link = member.client->link();
         report::JsonWriter allowance;
         write_allowance(allowance, link.allowance);
-        question.sum.set_allowance(link.name, allowance.take());
+        report::JsonWriter money;
+        write_money(money, link.allowance);
+        question.sum.set_terms(link.name, {allowance.take(), money.take()});
         if (link.is_control_open) {
             question.sum.expect(link.name);
             question.asked[next_request_] = link.name;

@@ -2,6 +2,7 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/flow_list.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
@@ -199,6 +200,18 @@ std::string top_json(const Top& top, const Request& request) {
     return json.take() + "\n";
 }
 
+// The rows that are shown, as JSON has them; the others have no place.
+std::string top_csv(const Top& top, const Request& request) {
+    std::vector<std::string_view> names(request.by.begin(), request.by.end());
+    if (names.empty()) {
+        names.assign(kFlowFields.begin(), kFlowFields.end());
+    }
+    names.insert(names.end(), {"flows", "up_bits_per_s", "down_bits_per_s", "inner_bytes_up",
+                               "inner_bytes_down"});
+    const auto json = JsonValue::parse(top_json(top, request));
+    return report::rows_csv(json ? (*json)["rows"].items() : std::vector<JsonValue>(), names);
+}
+
 std::vector<Table::Column> heads_of(const Request& request) {
     std::vector<Table::Column> heads;
     if (request.by.empty()) {
@@ -287,7 +300,8 @@ report::CommandSpec top_spec() {
                                      OptionValue::Required,
                                      false,
                                      {},
-                                     "so many rows, the others in one (default: 20)"}},
+                                     "so many rows, the others in one (default: 20)"},
+                                    report::csv_option()},
                                    "which flows carry most now"});
 }
 
@@ -314,10 +328,11 @@ CommandOutput top_command(const report::DaemonAccess& access,
         access.pause(kTopSpan);
         return ask([&](const std::vector<JsonValue>& flows) {
             const Top top = top_of(flows, before, access.now() - begin, *request);
-            return CommandOutput{command.has("--json")
-                                     ? top_json(top, *request)
-                                     : top_text(top, *request, is_terminal, columns),
-                                 "", report::kExitGood};
+            std::string text = command.has("--json") ? top_json(top, *request)
+                               : command.has("--csv")
+                                   ? top_csv(top, *request)
+                                   : top_text(top, *request, is_terminal, columns);
+            return CommandOutput{std::move(text), "", report::kExitGood};
         });
     });
 }

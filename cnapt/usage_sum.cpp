@@ -161,9 +161,11 @@ std::string UsageSum::json() const {
         const auto multiplier = multipliers_.find(snapt);
         json.key("price");
         multiplier == multipliers_.end() ? json.null() : json.number(multiplier->second, 3);
-        const auto allowance = allowances_.find(snapt);
+        const auto terms = terms_.find(snapt);
         json.key("allowance");
-        allowance == allowances_.end() ? json.null() : json.raw(allowance->second);
+        terms == terms_.end() ? json.null() : json.raw(terms->second.allowance);
+        json.key("money");
+        terms == terms_.end() ? json.null() : json.raw(terms->second.money);
         json.end_object();
     }
     json.end_array().end_object();

@@ -23,15 +23,17 @@ class UsageSum {
     // A SNAPT's answer, or {"error":…}. Unexpected answers have no effect.
     void add(const std::string& snapt, std::string_view json);
     void fail(const std::string& snapt, std::string reason);
-    // JSON of what the user may still use there.
-    void set_allowance(const std::string& snapt, std::string json) {
-        allowances_[snapt] = std::move(json);
-    }
+    // JSON of what the user may still use there, and of its money.
+    struct Terms {
+        std::string allowance;
+        std::string money;
+    };
+    void set_terms(const std::string& snapt, Terms terms) { terms_[snapt] = std::move(terms); }
     // No answer is outstanding.
     bool is_complete() const;
 
     // As the answer of one SNAPT but for its price, and
-    // "snapts":[{"snapt","error"|null,"price"|null,"allowance"|null}].
+    // "snapts":[{"snapt","error"|null,"price"|null,"allowance"|null,"money"|null}].
     // {"error":…} when none has answered.
     std::string json() const;
 
@@ -50,7 +52,7 @@ class UsageSum {
     std::vector<std::string> by_;
     std::map<std::vector<std::string>, Row> rows_;              // in the order of the keys
     std::map<std::string, std::optional<std::string>> snapts_;  // what is missing, if anything
-    std::map<std::string, std::string> allowances_;
+    std::map<std::string, Terms> terms_;
     std::map<std::string, double> multipliers_;  // each SNAPT's `price`
     std::optional<int64_t> from_;
     std::optional<int64_t> to_;

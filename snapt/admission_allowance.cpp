@@ -1,30 +1,38 @@
 // Admission: reports of users' quotas and credits to their nodes.
+#include "snapt/accounting/bounded_sum.hpp"
 #include "snapt/admission.hpp"
+#include "snapt/allowance_message.hpp"
+
+#include <algorithm>
 
 namespace continuo::snapt {
 
 namespace {
 
-// Usage is reported again when it has grown by a hundredth of the quota.
-constexpr uint64_t kToldParts = 100;
+// Usage is reported again when it has grown by a hundredth of the quota, or of what is left by the
+// bookings, but not for less than a hundredth of a denarius.
+constexpr int kToldParts = 100;
+constexpr int64_t kLeastToldUd = 10'000;
 
-control::Allowance allowance_of(const UserMeter& meter) {
-    const Allowance now = meter.allowance();
-    control::Allowance told;
-    told.state = static_cast<control::AllowanceState>(now.state);
-    told.kind = now.is_for_credit ? control::AllowanceKind::Credit : control::AllowanceKind::Quota;
-    told.quota_bytes = now.quota ? static_cast<uint64_t>(now.quota->bytes) : 0;
-    told.used_bytes = static_cast<uint64_t>(now.used_bytes);
-    told.until_s = static_cast<uint64_t>(now.until_us / kUsPerSecond);
-    told.rate_bits_per_s = now.bits_per_s;
-    return told;
+bool has_spent_part(const control::Allowance& now, const control::Allowance& told) {
+    if (!now.credit || !told.credit) {
+        return false;
+    }
+    const int64_t whole_ud =
+        std::max<int64_t>(bounded_sum(now.balance_ud.value_or(0), now.credit->limit_ud), 0);
+    const int64_t part_ud = std::max(whole_ud / kToldParts, kLeastToldUd);
+    return now.credit->unbooked_ud / part_ud != told.credit->unbooked_ud / part_ud;
 }
 
 bool is_news(const control::Allowance& now, const control::Allowance& told) {
     control::Allowance rest = now;
     rest.used_bytes = told.used_bytes;
+    if (rest.credit && told.credit) {
+        rest.credit->unbooked_ud = told.credit->unbooked_ud;
+    }
     const uint64_t part = now.quota_bytes / kToldParts + 1;
-    return rest != told || now.used_bytes / part != told.used_bytes / part;
+    return rest != told || now.used_bytes / part != told.used_bytes / part ||
+           has_spent_part(now, told);
 }
 
 }  // namespace
@@ -42,7 +50,7 @@ void Admission::tell_allowance(LinkId id, Link& link) {
     if (node == nullptr) {
         return;
     }
-    const control::Allowance now = allowance_of(*node->share->meter);
+    const control::Allowance now = allowance_message(node->share->meter->allowance());
     // The relay checks it each second: it is reported once it acts.
     const bool acts =
         now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();

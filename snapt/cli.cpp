@@ -2,6 +2,7 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/flow_list.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
@@ -17,6 +18,7 @@
 #include "snapt/token_commands.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 namespace continuo::snapt {
@@ -31,6 +33,18 @@ using report::Table;
 
 namespace {
 
+// Fields of sessions --csv.
+constexpr std::array<std::string_view, 21> kSessionFields = {"user",          "node",
+                                                             "session_id",    "from",
+                                                             "transport",     "rtt_ms",
+                                                             "loss",          "delivery_bits_per_s",
+                                                             "up_bits_per_s", "down_bits_per_s",
+                                                             "mtu",           "handovers",
+                                                             "inner_ipv4",    "inner_ipv6",
+                                                             "up_bytes",      "down_bytes",
+                                                             "saved_percent", "since",
+                                                             "heard_ms_ago",  "control_open",
+                                                             "flows"};
 constexpr uint8_t kEnoughFrom = 18;  // width at which that column is cut on a narrow screen
 constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
@@ -165,8 +179,12 @@ std::vector<report::CommandSpec> commands() {
     }
     for (report::CommandSpec& command : std::vector<report::CommandSpec>{
              daemon::status_spec(),
-             daemon::shown_as_table(
-                 {"sessions", "", 0, 0, {}, "connected nodes: address, delay, rates"}),
+             daemon::shown_as_table({"sessions",
+                                     "",
+                                     0,
+                                     0,
+                                     {report::csv_option()},
+                                     "connected nodes: address, delay, rates"}),
              daemon::shown_as_table(report::flows_spec("--user")),
              daemon::usage_spec(),
              daemon::check_spec({config_option()}),
@@ -289,7 +307,8 @@ CommandOutput ask_command(const report::DaemonAccess& access,
     texts.columns = columns;
     texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal, columns); };
     texts.other = [&](const std::string& /*name*/, const JsonValue& json) {
-        return sessions_text(json, is_terminal, columns);
+        return command.has("--csv") ? report::rows_csv(json.items(), kSessionFields)
+                                    : sessions_text(json, is_terminal, columns);
     };
     texts.parse_time_us = parse_time_us;
     return daemon::ask_command(access, command, is_terminal, texts);

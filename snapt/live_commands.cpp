@@ -2,6 +2,7 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/json_value.hpp"
 #include "common/report/status_report.hpp"
@@ -166,17 +167,30 @@ std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) 
     return table.render(is_terminal, columns);
 }
 
+// The rows that are shown; the others have no place.
+std::string top_csv(const JsonValue& answer, const std::vector<std::string_view>& by) {
+    std::vector<std::string_view> names = by;
+    names.insert(names.end(), {"sessions", "up_bits_per_s", "down_bits_per_s", "up_bytes",
+                               "down_bytes", "down_saved_percent"});
+    return report::rows_csv(answer["rows"].items(), names);
+}
+
 CommandOutput top_command(const report::DaemonAccess& access,
                           const ParsedCommand& command,
                           bool is_terminal,
                           size_t columns) {
     const std::vector<std::string> keys = report::list_values(command, "--by");
     std::string by;
+    std::vector<std::string_view> shown;
     for (const auto& group : kGroups) {
         if (std::find(keys.begin(), keys.end(), group.first) != keys.end()) {
             by += by.empty() ? "" : ",";
             by += group.first;
+            shown.push_back(group.first);
         }
+    }
+    if (shown.empty()) {
+        shown.push_back(kGroups[0].first);  // as the daemon takes it
     }
     for (const std::string& key : keys) {
         if (std::none_of(kGroups.begin(), kGroups.end(),
@@ -195,9 +209,12 @@ CommandOutput top_command(const report::DaemonAccess& access,
         json.field("limit", *limit);
     }
     json.end_object();
-    return report::ask_daemon(
-        access, json.take(), report::kAnswerTimeout, command.has("--json"),
-        [&](const JsonValue& answer) { return top_text(answer, is_terminal, columns); });
+    return report::ask_daemon(access, json.take(), report::kAnswerTimeout, command.has("--json"),
+                              [&](const JsonValue& answer) {
+                                  return command.has("--csv")
+                                             ? top_csv(answer, shown)
+                                             : top_text(answer, is_terminal, columns);
+                              });
 }
 
 }  // namespace
@@ -218,7 +235,8 @@ std::vector<report::CommandSpec> live_commands() {
                                       OptionValue::Required,
                                       false,
                                       {},
-                                      "most rows; the others are summed in one (default: 20)"}},
+                                      "most rows; the others are summed in one (default: 20)"},
+                                     report::csv_option()},
                                     "users with the most traffic now"}),
             {"disconnect",
              "USER|SESSION",

@@ -3,6 +3,7 @@
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/verify.hpp"
@@ -10,6 +11,7 @@
 #include "snapt/ledger_access.hpp"
 #include "snapt/statement_command.hpp"
 
+#include <array>
 #include <limits>
 #include <optional>
 
@@ -26,6 +28,10 @@ using report::Table;
 namespace {
 
 // --- balance
+
+// Fields of --csv.
+constexpr std::array<std::string_view, 5> kBalanceFields = {"user", "account", "removed",
+                                                            "balance_ud", "entries"};
 
 // The day in UTC; empty if unknown.
 std::string removed_day(const Balance& balance) {
@@ -70,16 +76,22 @@ CommandOutput balance_command(const ParsedCommand& command, bool is_terminal, si
                  {"ACCOUNT", Align::Right, 1},
                  {"BALANCE", Align::Right},
                  {"ENTRIES", Align::Right, 1}});
+    std::string csv = report::csv_head(kBalanceFields);
     for (const Balance& balance : *all) {
-        write_balance(json, balance);
+        JsonWriter row;
+        write_balance(row, balance);
+        const std::string row_json = row.take();
+        json.raw(row_json);
+        csv += report::csv_row(row_json, kBalanceFields);
         table.add_row({account_text(balance), std::to_string(balance.account.id),
                        report::format_denarii(balance.balance_ud),
                        report::format_count(static_cast<uint64_t>(balance.entries))});
     }
     json.end_array();
-    const std::string text = command.has("--json") ? json.take() + "\n"
-                             : table.rows() == 0   ? "no users\n"
-                                                   : table.render(is_terminal, columns);
+    const std::string text = command.has("--csv")    ? csv
+                             : command.has("--json") ? json.take() + "\n"
+                             : table.rows() == 0     ? "no users\n"
+                                                     : table.render(is_terminal, columns);
     return {text, "", report::kExitGood};
 }
 
@@ -213,22 +225,26 @@ std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
         "--account", "N", OptionValue::Required,
         false,       {},  "the account of that name, such as a removed user's"};
     const OptionSpec note = {"--note", "TEXT", OptionValue::Required, false, {}, "kept with it"};
-    return {
-        daemon::shown_as_table({"balance", "[USER]", 0, 1, {state}, "users' balances, in denarii"}),
-        {"topup", "USER AMOUNT", 2, 2, {account, ref, note, state}, "book a payment of a user"},
-        {"adjust",
-         "USER",
-         1,
-         1,
-         {{"--credit", "AMOUNT", OptionValue::Required, false, {}, "for the user"},
-          {"--debit", "AMOUNT", OptionValue::Required, false, {}, "from the user"},
-          account,
-          ref,
-          note,
-          state},
-         "book a correction"},
-        statement_spec(state),
-        {"verify", "", 0, 0, {state}, "check the ledger for changes, gaps and wrong sums"}};
+    return {daemon::shown_as_table({"balance",
+                                    "[USER]",
+                                    0,
+                                    1,
+                                    {report::csv_option(), state},
+                                    "users' balances, in denarii"}),
+            {"topup", "USER AMOUNT", 2, 2, {account, ref, note, state}, "book a payment of a user"},
+            {"adjust",
+             "USER",
+             1,
+             1,
+             {{"--credit", "AMOUNT", OptionValue::Required, false, {}, "for the user"},
+              {"--debit", "AMOUNT", OptionValue::Required, false, {}, "from the user"},
+              account,
+              ref,
+              note,
+              state},
+             "book a correction"},
+            statement_spec(state),
+            {"verify", "", 0, 0, {state}, "check the ledger for changes, gaps and wrong sums"}};
 }
 
 bool is_money_command(std::string_view name) {

@@ -2,6 +2,7 @@
 
 #include "common/base/assert.hpp"
 #include "common/dataplane/conntrack_timeouts.hpp"
+#include "snapt/nat_denied.hpp"
 #include "snapt/nat_guard.hpp"
 
 #include <algorithm>
@@ -166,20 +167,6 @@ std::string egress_match(const RelayOptions& options) {
     return "oifname { " + join(options.egress, quoted) + " }";
 }
 
-std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
-    std::vector<IpPrefix> list;
-    std::copy_if(denied.begin(), denied.end(), std::back_inserter(list),
-                 [&](const IpPrefix& p) { return p.address.version == version; });
-    const std::string digit = version == IpVersion::V4 ? "4" : "6";
-    std::string text = "  set denied" + digit + " {\n    type ipv" + digit +
-                       "_addr; flags constant, interval; auto-merge;\n";
-    if (!list.empty()) {
-        text += "    elements = { " +
-                join(list, [](const IpPrefix& prefix) { return prefix.to_string(); }) + " }\n";
-    }
-    return text + "  }\n";
-}
-
 // The SNAPT's own, the first of a prefix, is no lease.
 IpAddress own_address(const IpPrefix& lease) {
     IpAddress own = lease.address;
@@ -222,7 +209,7 @@ std::string answer_rule(const RelayOptions& options) {
 // rejected, so that the application notices at once. A packet with a foreign source is from no node
 // and gets no answer. Packets to other nodes are refused before routing: otherwise the kernel would
 // answer with a redirect, and then, because of its ICMP limit per host, without the refusal.
-std::string up_chains(const RelayOptions& options) {
+std::string up_chains(const RelayOptions& options, std::span<const IpPrefix> denied) {
     const std::string is_from_a_node = spoof_rule(IpVersion::V4, options.lease_ipv4) +
                                        spoof_rule(IpVersion::V6, options.lease_ipv6) +
                                        "    ct state invalid counter name invalid drop\n";
@@ -241,11 +228,9 @@ std::string up_chains(const RelayOptions& options) {
            clear_pass_mark() +
            "\n"
            "    oifname " +
-           quoted(options.device) +
-           " counter name client_to_client drop\n"
-           "    ip daddr @denied4 counter name denied" +
-           reject + "    ip6 daddr @denied6 counter name denied" + reject + "    " +
-           egress_match(options) +
+           quoted(options.device) + " counter name client_to_client drop\n" +
+           denied_rule(IpVersion::V4, denied, reject) + denied_rule(IpVersion::V6, denied, reject) +
+           "    " + egress_match(options) +
            " accept\n"
            "    counter name no_egress drop\n"
            "  }\n"
@@ -254,9 +239,9 @@ std::string up_chains(const RelayOptions& options) {
            "    counter name to_self" + reject + "  }\n";
 }
 
-std::string filter_chains(const RelayOptions& options) {
+std::string filter_chains(const RelayOptions& options, std::span<const IpPrefix> denied) {
     const std::string device = quoted(options.device);
-    return up_chains(options) + "  chain down {\n    " + clear_pass_mark() +
+    return up_chains(options, denied) + "  chain down {\n    " + clear_pass_mark() +
            "\n"
            "    ct state established,related accept\n"
            "    counter name unsolicited drop\n"
@@ -444,7 +429,7 @@ std::string build_relay_ruleset(const RelayOptions& options) {
         text += "  counter " + std::string(name) + " { }\n";
     }
     text += deny_set(IpVersion::V4, denied) + deny_set(IpVersion::V6, denied);
-    return text + filter_chains(options) + nat_chain(options) + leak_chain(options) + "}\n";
+    return text + filter_chains(options, denied) + nat_chain(options) + leak_chain(options) + "}\n";
 }
 
 std::string build_nat_ruleset(const RelayOptions& options) {

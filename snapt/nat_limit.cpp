@@ -61,11 +61,13 @@ std::string build_limit_ruleset(std::string_view device, const ConnectionCounts&
            "    meta l4proto tcp reject with tcp reset\n"
            "    reject with icmpx type admin-prohibited\n"
            "  }\n"
-           // After the relay's own chain: packets refused there are not counted.
+           // After the relay's own chain: packets refused there are not counted. Most packets leave
+           // at the first rule.
            "  chain " +
            limit_chain(counts) +
            " {\n"
-           "    type filter hook forward priority filter + 10; policy accept;\n" +
+           "    type filter hook forward priority filter + 10; policy accept;\n"
+           "    ct state established accept\n" +
            count_rule(device, "leases4", "ip", counts) +
            count_rule(device, "leases6", "ip6", counts) + "  }\n}\n";
 }

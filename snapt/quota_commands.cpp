@@ -2,12 +2,15 @@
 
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/accounting/money.hpp"
 #include "snapt/accounting/quota.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/user_commands.hpp"
+
+#include <array>
 
 namespace continuo::snapt {
 
@@ -21,6 +24,10 @@ using report::Table;
 namespace {
 
 constexpr std::string_view kNothing = "-";
+// Fields of --csv.
+constexpr std::array<std::string_view, 12> kUseFields = {
+    "user",  "account",    "quota_bytes",  "period",          "zone",       "from",
+    "until", "used_bytes", "used_percent", "credit_limit_ud", "balance_ud", "then"};
 
 double percent_of(const QuotaUse& use) {
     return 100.0 * static_cast<double>(use.used_bytes) /
@@ -113,14 +120,20 @@ CommandOutput show_quotas(const ParsedCommand& command, bool is_terminal, size_t
                  {"CREDIT", Align::Right, 2},
                  {"BALANCE", Align::Right, 2},
                  {"THEN"}});
+    std::string csv = report::csv_head(kUseFields);
     for (const QuotaUse& use : *uses) {
-        write_use(json, use);
+        JsonWriter row;
+        write_use(row, use);
+        const std::string row_json = row.take();
+        json.raw(row_json);
+        csv += report::csv_row(row_json, kUseFields);
         table.add_row(row_of(use));
     }
     json.end_array();
-    const std::string text = command.has("--json") ? json.take() + "\n"
-                             : table.rows() == 0   ? "no quotas\n"
-                                                   : table.render(is_terminal, columns);
+    const std::string text = command.has("--csv")    ? csv
+                             : command.has("--json") ? json.take() + "\n"
+                             : table.rows() == 0     ? "no quotas\n"
+                                                     : table.render(is_terminal, columns);
     return {text, "", report::kExitGood};
 }
 
@@ -204,7 +217,7 @@ std::vector<report::CommandSpec> quota_commands(const report::OptionSpec& state)
                                     "[USER]",
                                     0,
                                     1,
-                                    {state},
+                                    {report::csv_option(), state},
                                     "how much of their quotas and credits users have used"}),
             {"quota set",
              "USER [QUOTA]",

@@ -53,7 +53,7 @@ inline constexpr size_t kTunPackets = 500;
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
 // A turn that took longer by the clock costs the processor time of the thread if that is less: a
-// preempted turn owes nothing for the preemption.
+// preempted turn owes nothing for the preemption. A turn of a sole sender costs this at most.
 inline constexpr base::Duration kLongTurn = base::milliseconds(5);
 
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
@@ -360,7 +360,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     Lane& lane_of(const io::ReceivedBatch& batch);
     void note_stranger(const io::ReceivedBatch& batch);
     void begin_round();
-    void begin_turns() { round_end_ = settings_.clock() + round_time(); }
+    void begin_turns();
     base::Duration round_time();
     void end_round(base::TimePoint now);
     base::Duration worked_between(base::TimePoint start, base::TimePoint end) const;
@@ -420,6 +420,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     Lane* writing_ = nullptr;             // whose packets the coalescer may hold
     base::TimePoint worked_at_{};         // processor time used, shortly before this round
     base::Duration worked_{};
+    bool is_work_known_ = false;  // in this round
     bool is_flushing_ = false;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;

@@ -71,11 +71,18 @@ void Relay::go_on() {
 }
 
 void Relay::begin_round() {
-    const TimePoint start = settings_.clock();
     if (turns_.is_empty()) {
-        turns_.pass(start - round_over_at_);
+        turns_.pass(settings_.clock() - round_over_at_);
     }
-    if (start - worked_at_ >= kRound) {
+}
+
+// To read the processor time is a system call. Where a node sends alone, nobody waits for what it
+// owes.
+void Relay::begin_turns() {
+    const TimePoint start = settings_.clock();
+    round_end_ = start + round_time();
+    is_work_known_ = !senders_.is_sole(loop_.now()) || strangers_.is_waiting();
+    if (is_work_known_ && start - worked_at_ >= kRound) {
         worked_at_ = start;
         worked_ = settings_.worked();
     }
@@ -84,7 +91,10 @@ void Relay::begin_round() {
 // Processor time of this thread in this round.
 Duration Relay::worked_between(TimePoint start, TimePoint end) const {
     const Duration passed = end - start;
-    return passed < kLongTurn ? passed : std::min(passed, settings_.worked() - worked_);
+    if (passed < kLongTurn) {
+        return passed;
+    }
+    return is_work_known_ ? std::min(passed, settings_.worked() - worked_) : kLongTurn;
 }
 
 // A long round is for a node that waits alone, not for strangers, which may include moving nodes.

@@ -294,7 +294,7 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
             if (usage && !has_money) {
                 usage->price_permille.reset();
                 for (UsageRow& row : usage->rows) {
-                    row.gross_ud = row.discount_ud = row.net_ud = std::nullopt;
+                    row.gross_ud = row.discount_ud = row.net_ud = row.balance_ud = std::nullopt;
                 }
             }
             Outcome outcome = usage ? Outcome{200, rest::with_large_as_text(usage_json(*usage))}

@@ -27,6 +27,7 @@ void write_row(report::JsonWriter& json, const UsageRow& row) {
     if (row.account_id) {
         json.field("account", *row.account_id);
         json.field("removed", row.removed);
+        json.field("balance_ud", row.balance_ud);
     }
     if (row.traffic_class) {
         json.field("class", base::token(*row.traffic_class));

@@ -34,21 +34,21 @@ case "${2-}" in
 esac
 [ -z "${base-}" ] || files=$(git diff --name-only --diff-filter=d "$base" -- '*.cpp' ':!tests')
 [ -n "$files" ] || { echo "tidy: no changed source file"; exit 0; }
-# Each file by itself and without the precompiled header, which g++ makes for g++ alone: it has to include what it uses.
+# Without the precompiled header, which g++ makes for g++ alone. Files that are compiled as one are checked as one: most of the time
+# goes to their headers. Not with the whole analyzer, which would take what other files call for their part alone.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
-cmake --preset "$preset" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=OFF >"$database/log" 2>&1 ||
+unity=ON
+[ -n "${base-}" ] || unity=OFF
+cmake --preset "$preset" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=$unity >"$database/log" 2>&1 ||
     { cat "$database/log"; exit 1; }
 set --
 for file in $files; do
     [ -z "${base-}" ] || [ "$(git show "$base:$file" 2>/dev/null | code)" != "$(code <"$file")" ] || continue
-    ! grep -q "\"file\": \".*/$file\"" "$database/compile_commands.json" || set -- "$@" "$file"
+    set -- "$@" "$file"
 done
 [ $# -gt 0 ] || { echo "tidy: no changed source file"; exit 0; }
 analyzer='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow'
 [ -n "${base-}" ] || analyzer=
-# The longest files first, so that none is left alone at the end.
 # shellcheck disable=SC2086  # several words
-wc -c "$@" | sed '/ total$/d' | sort -rn | awk '{ print $2 }' |
-    xargs -P "$(nproc)" -n 1 clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option $analyzer -p "$database" 2>/dev/null
-echo "tidy: $# files clean"
+tests/support/tidy_units.py "$database" --extra-arg=-Wno-unknown-warning-option $analyzer -- "$@"

@@ -24,6 +24,10 @@ bool read_bool(ByteReader& value) {
     return byte == 1;
 }
 
+int64_t read_signed(ByteReader& value) {
+    return static_cast<int64_t>(value.u64());
+}
+
 std::string read_raw(ByteReader& value, size_t max_bytes) {
     if (value.remaining() > max_bytes) {
         value.fail();

@@ -54,6 +54,8 @@ base::Result<void> require(const Seen& seen, std::initializer_list<uint8_t> ids)
 
 // 0 or 1.
 bool read_bool(base::ByteReader& value);
+// Eight bytes, two's complement.
+int64_t read_signed(base::ByteReader& value);
 std::string read_raw(base::ByteReader& value, size_t max_bytes);
 // Bytes that may stand in a log line.
 std::string read_text(base::ByteReader& value, size_t max_bytes);

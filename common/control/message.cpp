@@ -252,6 +252,15 @@ struct BodyWriter {
         writer.field_u64(4, allowance.used_bytes);
         writer.field_u64(5, allowance.until_s);
         writer.field_u64(6, allowance.rate_bits_per_s);
+        if (allowance.balance_ud) {
+            writer.field_u64(7, static_cast<uint64_t>(*allowance.balance_ud));
+        }
+        if (allowance.credit) {
+            writer.field(8, [&] {
+                writer.u64(static_cast<uint64_t>(allowance.credit->limit_ud));
+                writer.u64(static_cast<uint64_t>(allowance.credit->unbooked_ud));
+            });
+        }
         return MessageType::Allowance;
     }
 

@@ -272,12 +272,18 @@ struct Close {
 
 enum class AllowanceState : uint8_t {
     Free = 0,       // far from any limit
-    Warned = 1,     // 80 % of the quota are used
+    Warned = 1,     // 80 % of the quota or credit are used
     Noted = 2,      // used up, without consequence
     Throttled = 3,  // used up: `rate_bits_per_s` holds
     Stopped = 4,    // used up: the SNAPT refuses the node's traffic
 };
 enum class AllowanceKind : uint8_t { Quota = 1, Credit = 2 };
+// In micro-denarii, as all money.
+struct AllowanceCredit {
+    int64_t limit_ud = 0;     // how far the balance may be below zero
+    int64_t unbooked_ud = 0;  // what usage costs that is not booked yet
+    bool operator==(const AllowanceCredit&) const = default;
+};
 // SNAPT to node: the user's allowance. Replaces the previous one.
 struct Allowance {
     AllowanceState state = AllowanceState::Free;
@@ -286,6 +292,8 @@ struct Allowance {
     uint64_t used_bytes = 0;   // of it, when this was sent
     uint64_t until_s = 0;      // end of its period, Unix seconds; 0: unknown
     uint64_t rate_bits_per_s = 0;
+    std::optional<int64_t> balance_ud;      // as it is booked; none: neither bookings nor credit
+    std::optional<AllowanceCredit> credit;  // none: any balance will do
     bool operator==(const Allowance&) const = default;
 };
 

@@ -424,6 +424,10 @@ base::Result<Message> parse_allowance(ByteView body) {
             allowance.kind = static_cast<AllowanceKind>(value.u8());
         } else if (id >= 3 && id < 3 + numbers.size()) {
             *numbers[id - 3U] = value.u64();
+        } else if (id == 7) {
+            allowance.balance_ud = read_signed(value);
+        } else if (id == 8) {
+            allowance.credit = AllowanceCredit{read_signed(value), read_signed(value)};
         } else {
             return false;
         }

@@ -168,7 +168,7 @@ report::CommandSpec usage_spec() {
            {},
            "time zone, such as Europe/Zurich (default: UTC)"},
           {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"},
-          {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"}},
+          report::csv_option()},
          "what was counted, from the usage records"});
 }
 
@@ -214,6 +214,10 @@ int run_program(const report::ProgramSpec& program,
     if (!line.command) {
         return line.exit_code == report::kExitGood ? show({line.text, "", line.exit_code})
                                                    : show({"", line.text, line.exit_code});
+    }
+    if (line.command->has("--csv") && line.command->has("--json")) {
+        return show({"", std::string(program.name) + ": name one of --csv and --json\n",
+                     report::kExitUsage});
     }
     if (line.command->has("--watch")) {
         return watch(

@@ -29,6 +29,9 @@ std::string allowance_text(const JsonValue& allowance) {
     if (!allowance.is_object() || (!is_credit && quota <= 0)) {
         return {};
     }
+    if (is_credit && allowance.text("state") == "warned") {
+        return "the credit runs low: most of it is used";
+    }
     if (is_credit) {
         return "no credit is left" + consequence_text(allowance) + "; until a payment is booked";
     }
@@ -46,6 +49,21 @@ std::string allowance_text(const JsonValue& allowance) {
         text += "; until a payment is booked";
     }
     return text;
+}
+
+std::string money_text(const JsonValue& money) {
+    const auto balance_ud = money["balance_ud"].integer();
+    if (!balance_ud) {
+        return {};
+    }
+    const std::string balance = format_denarii(*balance_ud);
+    const auto left_ud = money["left_ud"].integer();
+    if (!left_ud) {
+        return "the balance is " + balance + " denarii";
+    }
+    return format_denarii(*left_ud) + " denarii are left (balance " + balance +
+           ", not booked yet " + format_denarii(money["unbooked_ud"].integer().value_or(0)) +
+           ", credit " + format_denarii(money["credit_ud"].integer().value_or(0)) + ")";
 }
 
 }  // namespace continuo::report

@@ -31,6 +31,11 @@ struct OptionSpec {
     std::string_view help = {};     // what it does, in a line
 };
 
+// --csv, which excludes --json.
+inline OptionSpec csv_option() {
+    return {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"};
+}
+
 struct CommandSpec {
     std::string_view name;       // one or two words: "status", "user add"
     std::string_view arguments;  // as shown: "NAME", "[F...]"

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 17> kUsageFigures = {
     "saved_percent", "gross_ud",    "discount_ud",  "net_ud",   "net_ud_per_mb"};
 
 std::string field_of(const JsonValue& value) {
-    if (value.is_null()) {
+    if (value.is_null() || value.is_array() || value.is_object()) {
         return {};
     }
     const auto text = value.string();
@@ -70,25 +70,45 @@ std::string csv_line(const std::vector<std::string>& fields) {
     return line;
 }
 
+std::string csv_head(std::span<const std::string_view> names) {
+    return csv_line({names.begin(), names.end()});
+}
+
+std::string csv_row(const JsonValue& row, std::span<const std::string_view> names) {
+    std::vector<std::string> fields;
+    fields.reserve(names.size());
+    for (const std::string_view name : names) {
+        fields.push_back(field_of(row[name]));
+    }
+    return csv_line(fields);
+}
+
+std::string csv_row(const std::string& json, std::span<const std::string_view> names) {
+    const auto row = JsonValue::parse(json);
+    return csv_row(row ? *row : JsonValue(), names);
+}
+
+std::string rows_csv(const std::vector<JsonValue>& rows, std::span<const std::string_view> names) {
+    std::string text = csv_head(names);
+    for (const JsonValue& row : rows) {
+        text += csv_row(row, names);
+    }
+    return text;
+}
+
 std::string usage_csv(const JsonValue& usage, const std::vector<std::string>& by) {
-    std::vector<std::string> names;
+    std::vector<std::string_view> names;
     for (const std::string_view name : kUsageKeys) {
         const bool is_of_user = name == "account" || name == "removed";
         if (std::find(by.begin(), by.end(), is_of_user ? "user" : name) != by.end()) {
-            names.emplace_back(name);
+            names.push_back(name);
         }
     }
     names.insert(names.end(), kUsageFigures.begin(), kUsageFigures.end());
-    std::string text = csv_line(names);
-    for (const JsonValue& row : usage["rows"].items()) {
-        std::vector<std::string> fields;
-        fields.reserve(names.size());
-        for (const std::string& name : names) {
-            fields.push_back(field_of(row[name]));
-        }
-        text += csv_line(fields);
+    if (by.size() == 1 && by.front() == "user") {
+        names.emplace_back("balance_ud");
     }
-    return text;
+    return rows_csv(usage["rows"].items(), names);
 }
 
 }  // namespace continuo::report

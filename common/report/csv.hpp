@@ -3,6 +3,7 @@
 
 #include "common/report/json_value.hpp"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,15 @@ namespace continuo::report {
 std::string csv_field(std::string_view text);
 // With its line end, CRLF.
 std::string csv_line(const std::vector<std::string>& fields);
+
+// A head, and the line of a row with the fields of those names; what is unknown, a list or an
+// object is empty.
+std::string csv_head(std::span<const std::string_view> names);
+std::string csv_row(const JsonValue& row, std::span<const std::string_view> names);
+// The same of a row in JSON, as a daemon or command makes it.
+std::string csv_row(const std::string& json, std::span<const std::string_view> names);
+// Head and lines of a list.
+std::string rows_csv(const std::vector<JsonValue>& rows, std::span<const std::string_view> names);
 
 // A head and a line for each row of `usage`, with the keys asked for in `by`, in the names and
 // units of the JSON; what is unknown is empty.

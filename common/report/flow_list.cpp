@@ -2,11 +2,13 @@
 
 #include "common/base/traffic_class.hpp"
 #include "common/config/units.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 namespace continuo::report {
 namespace {
@@ -177,24 +179,65 @@ std::string cut_text(size_t shown, size_t all) {
                               ", see --limit)\n";
 }
 
-// Without an option that chooses it is all that the daemon has. An array has no place to say that
-// it is cut.
+// Fields of --csv; those of users are a SNAPT's.
+constexpr std::array<std::string_view, 23> kFields = {"user",
+                                                      "node",
+                                                      "flow_id",
+                                                      "proto",
+                                                      "src",
+                                                      "sport",
+                                                      "dst",
+                                                      "dport",
+                                                      "process",
+                                                      "app",
+                                                      "class",
+                                                      "snapt",
+                                                      "path",
+                                                      "state",
+                                                      "packets_up",
+                                                      "packets_down",
+                                                      "inner_bytes_up",
+                                                      "inner_bytes_down",
+                                                      "wire_bytes_up",
+                                                      "wire_bytes_down",
+                                                      "age_s",
+                                                      "idle_s",
+                                                      "refused_reason"};
+constexpr size_t kFieldsOfUsers = 2;
+
+// Calls add(flow) for each that --json and --csv have: without an option that chooses all that the
+// daemon has. Returns what to say where some are left out, for which they have no place.
+template <typename Add>
+std::string each_told(const std::vector<JsonValue>& flows, const FlowChoice& choice, Add add) {
+    if (!choice.is_explicit) {
+        std::for_each(flows.begin(), flows.end(), add);
+        return {};
+    }
+    const auto chosen = chosen_flows(flows, choice);
+    const size_t shown = std::min(chosen.size(), choice.limit);
+    std::for_each(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(shown),
+                  [&add](const JsonValue* flow) { add(*flow); });
+    return cut_text(shown, chosen.size());
+}
+
 CommandOutput flows_json(const std::vector<JsonValue>& flows, const FlowChoice& choice) {
     CommandOutput output;
-    const auto add = [&output](const JsonValue& flow) {
+    output.err = each_told(flows, choice, [&output](const JsonValue& flow) {
         output.out += output.out.empty() ? "[" : ",";
         output.out += json_text(flow);
-    };
-    if (choice.is_explicit) {
-        const auto chosen = chosen_flows(flows, choice);
-        const size_t shown = std::min(chosen.size(), choice.limit);
-        std::for_each(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(shown),
-                      [&add](const JsonValue* flow) { add(*flow); });
-        output.err = cut_text(shown, chosen.size());
-    } else {
-        std::for_each(flows.begin(), flows.end(), add);
-    }
+    });
     output.out += output.out.empty() ? "[]\n" : "]\n";
+    return output;
+}
+
+CommandOutput
+flows_csv(const std::vector<JsonValue>& flows, bool with_user, const FlowChoice& choice) {
+    const auto names = std::span(kFields).subspan(with_user ? 0 : kFieldsOfUsers);
+    CommandOutput output;
+    output.out = csv_head(names);
+    output.err = each_told(flows, choice, [&output, names](const JsonValue& flow) {
+        output.out += csv_row(flow, names);
+    });
     return output;
 }
 
@@ -226,7 +269,8 @@ CommandSpec flows_spec(std::string_view who) {
               "only flows of these classes: lt-ld, ht-ld, lt-hd, ht-hd"},
              {who, "NAME,...", OptionValue::Required, true, {}, who_help},
              {"--sort", "KEY", OptionValue::Required, false, {}, kOrderNames},
-             {"--limit", "N", OptionValue::Required, false, {}, "so many at most"}},
+             {"--limit", "N", OptionValue::Required, false, {}, "so many at most"},
+             csv_option()},
             "each flow: destination, class and bytes"};
 }
 
@@ -315,8 +359,9 @@ CommandOutput flows_command(const DaemonAccess& access,
         return output;
     }
     const auto render = [&](const std::vector<JsonValue>& flows) {
-        return command.has("--json")
-                   ? flows_json(flows, *choice)
+        return command.has("--json") ? flows_json(flows, *choice)
+               : command.has("--csv")
+                   ? flows_csv(flows, with_user, *choice)
                    : CommandOutput{flows_text(flows, with_user, is_terminal, columns, *choice), "",
                                    kExitGood};
     };

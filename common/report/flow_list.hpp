@@ -28,11 +28,12 @@ struct FlowChoice {
     std::vector<std::string> processes;
     std::vector<std::string> users;
     size_t limit = SIZE_MAX;  // of those that are shown, the first in their order
-    // An option says so: the choice holds for --json, too.
+    // An option says so: the choice holds for --json and --csv, too.
     bool is_explicit = false;
 };
 
-// Options of the command: --all, --class, --sort, --limit, and `who` ("--process" or "--user").
+// Options of the command: --all, --class, --sort, --limit, --csv, and `who` ("--process" or
+// "--user").
 CommandSpec flows_spec(std::string_view who);
 // Nothing, with the reason in `failure`, when an option is wrong.
 std::optional<FlowChoice> flow_choice(const ParsedCommand& command, std::string& failure);

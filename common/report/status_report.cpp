@@ -316,6 +316,26 @@ std::string price_text(const JsonValue& told, bool is_priced, size_t columns) {
            "\n";
 }
 
+// The lines below the table: prices, quotas and balances of each SNAPT, and what is missing.
+std::string usage_notes(const JsonValue& usage, bool is_priced, size_t columns) {
+    std::string text = price_text(usage, is_priced, columns);
+    for (const JsonValue& snapt : usage["snapts"].items()) {
+        text += price_text(snapt, is_priced, columns);
+        if (const std::string error = snapt.text("error"); !error.empty()) {
+            text += wrapped("not included: " + snapt.text("snapt") + " (" + error + ")", columns,
+                            kTextIndent) +
+                    "\n";
+        }
+        for (const std::string& left :
+             {allowance_text(snapt["allowance"]), money_text(snapt["money"])}) {
+            text += left.empty()
+                        ? ""
+                        : wrapped(snapt.text("snapt") + ": " + left + "\n", columns, kTextIndent);
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t columns) {
@@ -342,6 +362,10 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
         shown.insert(shown.end(), std::begin(prices), std::end(prices));
     }
     const auto& all = rows.items();
+    const bool has_balance = any_has(rows, "balance_ud");
+    if (has_balance) {
+        shown.push_back({"BALANCE", Align::Right, 4});
+    }
     const bool has_undelivered = std::any_of(all.begin(), all.end(), [](const JsonValue& row) {
         return row["undelivered"].integer().value_or(0) != 0;
     });
@@ -365,25 +389,16 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
                 cells.push_back(denarii_cell(row[price]));
             }
         }
+        if (has_balance) {
+            cells.push_back(denarii_cell(row["balance_ud"]));
+        }
         if (has_undelivered) {
             cells.push_back(bytes_cell(row["undelivered"]));
         }
         table.add_row(std::move(cells));
     }
     std::string text = table.rows() == 0 ? "no usage\n" : table.render(is_terminal, columns);
-    text += price_text(usage, is_priced, columns);
-    for (const JsonValue& snapt : usage["snapts"].items()) {
-        text += price_text(snapt, is_priced, columns);
-        if (const std::string error = snapt.text("error"); !error.empty()) {
-            text += wrapped("not included: " + snapt.text("snapt") + " (" + error + ")", columns,
-                            kTextIndent) +
-                    "\n";
-        }
-        if (const std::string left = allowance_text(snapt["allowance"]); !left.empty()) {
-            text += wrapped(snapt.text("snapt") + ": " + left + "\n", columns, kTextIndent);
-        }
-    }
-    return text;
+    return text + usage_notes(usage, is_priced, columns);
 }
 
 std::string reload_json(std::span<const std::string> applied,

@@ -8,10 +8,18 @@
 #include "common/flow/flow.hpp"
 #include "common/packet/packet.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace continuo::session {
 
 // Bytes a flow may send in its turn.
 inline constexpr int32_t kQuantumBytes = 1514;
+
+// Microseconds that a packet which push() took has waited.
+inline uint64_t wait_of(const packet::Packet& packet, base::TimePoint now) {
+    return static_cast<uint64_t>(std::max<int64_t>(base::to_us(now - packet.queued_at), 0));
+}
 
 class ClassQueue {
   public:

@@ -452,7 +452,7 @@ class Session : public flow::FlowOwner {
     void deliver_held(uint32_t index, base::TimePoint now);
     bool deliver_due(base::TimePoint now);
     void attribute_received(uint8_t path, uint32_t own, uint64_t& overhead);
-    void count_way(flow::Flow& flow, uint8_t path, uint32_t packets) const;
+    void count_way(flow::Flow& flow, uint8_t path, uint32_t packets, uint64_t waited_us) const;
 
     SessionSettings settings_;
     SessionHost& host_;

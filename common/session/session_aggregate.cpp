@@ -87,6 +87,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
         }
         keep_if_wanted(*draft, draft->space->next, scratch_.packets[0], way, now);
         start_split(*draft, state, scratch_.packets[0], body);
+        state.split_attribution.waited_us = wait_of(*scratch_.packets[0].item.packet, now);
         scratch_.packets[0] = {};
         send_split(*draft, state, copy, body, batch, now);
         return true;
@@ -460,9 +461,7 @@ std::optional<wire::Fragment> Session::write_split_piece(ClassState& state,
     if (fragment.last) {
         state.split_attribution = {};
     } else {
-        part.packets = 0;
-        part.inner_bytes = 0;
-        part.payload_bytes = 0;
+        part = Attribution{part.flow};
     }
     if (part.flow != nullptr) {
         batch.attribute(part);
@@ -478,14 +477,17 @@ void Session::account(ClassState& state, size_t count, TransmitBatch& batch, Tim
         ++state.counters.packets;
         state.counters.inner_bytes += packet.length;
         state.counters.queue_delay.add(now - packet.queued_at);
+        const uint64_t waited_us = wait_of(packet, now);
         const auto open = batch.open_attributions();
         const auto same = std::find_if(open.begin(), open.end(), [&](const Attribution& a) {
             return a.flow == pending.item.flow;
         });
         if (same == open.end()) {
-            batch.attribute({pending.item.flow, 1, packet.length, pending.payload_bytes, 0});
+            batch.attribute(
+                {pending.item.flow, 1, packet.length, pending.payload_bytes, 0, waited_us});
         } else {
             ++same->packets;
+            same->waited_us += waited_us;
             same->inner_bytes += packet.length;
             same->payload_bytes += pending.payload_bytes;
         }

@@ -124,7 +124,7 @@ void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead)
         if (member.flow != nullptr && member.flow->counters != nullptr &&
             shares.size() < flow::kMaxAttributionMembers) {
             shares.push_back({&member.flow->counters->counters, member.inner_bytes});
-            count_way(*member.flow, path, member.packets);
+            count_way(*member.flow, path, member.packets, 0);
         }
     }
     scratch_.members.clear();
@@ -142,8 +142,9 @@ void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead)
 }
 
 // Records the path that `packets` packets of the flow took; at SNAPT only, which keeps the records.
-// Moves of the session count for a flow from its first packet on.
-void Session::count_way(Flow& flow, uint8_t path, uint32_t packets) const {
+// Moves of the session count for a flow from its first packet on. `waited_us`: of the packets
+// together, here.
+void Session::count_way(Flow& flow, uint8_t path, uint32_t packets, uint64_t waited_us) const {
     if (settings_.role != Role::Snapt || packets == 0) {
         return;
     }
@@ -155,7 +156,8 @@ void Session::count_way(Flow& flow, uint8_t path, uint32_t packets) const {
     }
     const path::RttEstimator& rtt = paths_.path(path).rtt;
     if (rtt.has_sample()) {
-        flow::count_delay(counters, static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2)),
+        const auto one_way_us = static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2));
+        flow::count_delay(counters, one_way_us + waited_us / packets,
                           static_cast<uint64_t>(base::to_us(rtt.variation() / 2)), packets);
     }
 }

@@ -478,7 +478,7 @@ void Session::on_sent(const TransmitBatch& batch, const TransmitItem& item) {
             continue;
         }
         if (!is_up) {
-            item.session->count_way(*part.flow, item.path, part.packets);
+            item.session->count_way(*part.flow, item.path, part.packets, part.waited_us);
             item.session->unheard_.on_sent(part);
             continue;
         }

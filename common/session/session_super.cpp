@@ -150,7 +150,8 @@ uint32_t Session::send_run(Draft& draft,
                                                         weights_of(paths_, way.paths), outer);
     }
     const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
-    batch.attribute({&flow, count, inner, payload_sent, outer});
+    batch.attribute(
+        {&flow, count, inner, payload_sent, outer, count * wait_of(*run.item.packet, now)});
     TransmitItem out;
     out.session = this;
     out.path = to.path;

@@ -71,8 +71,8 @@ _cnapt()
         run) options='--config --policy --state --verbose' ;;
         status) options='--wait --timeout --wide --watch' ;;
         resolver) options='--config --restore --state' ;;
-        flows) options='--all --class --process --sort --limit --wide --watch' ;;
-        top) options='--by --limit --wide --watch' ;;
+        flows) options='--all --class --process --sort --limit --csv --wide --watch' ;;
+        top) options='--by --limit --csv --wide --watch' ;;
         paths | snapts) options='--wide --watch' ;;
         reload) options='' ;;
         ping) options='--count' ;;

@@ -138,9 +138,9 @@ _snapt()
             fi
             ;;
         status) options='--wait --timeout --wide --watch' ;;
-        sessions) options='--wide --watch' ;;
-        flows) options='--all --class --user --sort --limit --wide --watch' ;;
-        top) options='--by --limit --wide --watch' ;;
+        sessions) options='--csv --wide --watch' ;;
+        flows) options='--all --class --user --sort --limit --csv --wide --watch' ;;
+        top) options='--by --limit --csv --wide --watch' ;;
         reload) options='' ;;
         disconnect)
             options=''
@@ -155,7 +155,7 @@ _snapt()
         quota) options='show set' ;;
         'quota show' | 'quota set')
             case $command in
-                'quota show') options='--state --wide --watch' ;;
+                'quota show') options='--csv --state --wide --watch' ;;
                 *) options='--then --credit --zone --state' ;;
             esac
             if [[ $current != -* ]]; then
@@ -182,7 +182,7 @@ _snapt()
             ;;
         balance | topup | adjust | statement)
             case $command in
-                balance) options='--state --wide --watch' ;;
+                balance) options='--csv --state --wide --watch' ;;
                 topup) options='--account --ref --note --state' ;;
                 adjust) options='--credit --debit --account --ref --note --state' ;;
                 statement) options='--month --zone --account --csv --page --wide --state' ;;

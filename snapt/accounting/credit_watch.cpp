@@ -7,7 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 namespace continuo::snapt {
@@ -62,6 +61,17 @@ constexpr std::string_view kIsUnbooked =
     "(b.account_id,b.quarter))))";
 static_assert(kQuarterUs == 900'000'000);
 
+// Corrections of usage are none.
+bool is_payment(std::string_view kind, int64_t amount_ud, std::string_view ref) {
+    return amount_ud > 0 && !is_reserved_ref(ref) &&
+           (kind == to_string(EntryKind::Topup) || kind == to_string(EntryKind::Adjust) ||
+            kind == to_string(EntryKind::Refund));
+}
+
+constexpr const char* kSelectMoney =
+    "SELECT a.credit_limit_ud,coalesce(b.balance_ud,0),coalesce(b.entries,0) FROM account a "
+    "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?";
+
 }  // namespace
 
 Result<int64_t> CreditWatch::cost_of(const ChargedRecord& record, const std::string& snapt_id) {
@@ -100,12 +110,9 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
     }
     Watched watched;
     watched.user = account.user;
-    Statement select = CTN_TRY(
-        database_.prepare("SELECT a.credit_limit_ud,coalesce(b.balance_ud,0) FROM account a "
-                          "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?"));
-    if (CTN_TRY(select.bind(1, account.id).step()) && !select.is_null(0)) {
-        watched.limit_ud = select.integer(0);
-        watched.balance_ud = select.integer(1);
+    Statement select = CTN_TRY(database_.prepare(kSelectMoney));
+    CTN_TRY(read_money(select, account.id, watched));
+    if (watched.limit_ud) {
         CTN_TRY(recount(account.id, watched));
         watched.is_out = watched.left_ud() <= 0;
     }
@@ -200,27 +207,96 @@ Result<void> CreditWatch::take_charges() {
     return {};
 }
 
-Result<void> CreditWatch::read_limits() {
-    std::map<int64_t, std::pair<int64_t, int64_t>> limits;
-    Statement select = CTN_TRY(database_.prepare(
-        "SELECT a.account_id,a.credit_limit_ud,coalesce(b.balance_ud,0) FROM account a "
-        "LEFT JOIN balance b USING(account_id) WHERE a.credit_limit_ud IS NOT NULL"));
-    while (CTN_TRY(select.step())) {
-        limits[select.integer(0)] = {select.integer(1), select.integer(2)};
+Result<void> CreditWatch::read_money(Statement& select, int64_t account_id, Watched& watched) {
+    const auto limit_before_ud = std::exchange(watched.limit_ud, std::nullopt);
+    watched.balance_ud = 0;
+    watched.entries = 0;
+    if (!CTN_TRY(select.bind(1, account_id).step())) {
+        return {};
     }
+    watched.limit_ud = select.is_null(0) ? std::nullopt : std::optional(select.integer(0));
+    watched.is_low = watched.is_low && watched.limit_ud == limit_before_ud;
+    watched.balance_ud = select.integer(1);
+    watched.entries = select.integer(2);
+    return select.run();
+}
+
+Result<void> CreditWatch::read_limits() {
+    Statement select = CTN_TRY(database_.prepare(kSelectMoney));
     for (auto& [account_id, watched] : accounts_) {
-        const auto limit = limits.find(account_id);
-        if (limit == limits.end()) {
-            watched.limit_ud.reset();
+        CTN_TRY(read_money(select, account_id, watched));
+        if (!watched.limit_ud) {
             watched.must_recount = true;
-            continue;
-        }
-        std::tie(watched.limit_ud, watched.balance_ud) = limit->second;
-        if (watched.must_recount) {
+        } else if (watched.must_recount) {
             CTN_TRY(recount(account_id, watched));
         }
     }
     return {};
+}
+
+// Not at the login, which does not wait for a history: a warning may be late.
+Result<void> CreditWatch::find_payments() {
+    int64_t left = kMostEntriesALook;
+    for (auto& [account_id, watched] : accounts_) {
+        if (!watched.limit_ud || watched.seen_entries == watched.entries || left <= 0) {
+            continue;
+        }
+        ReadMoment moment(database_);
+        CTN_TRY(moment.begin());
+        if (!watched.search) {
+            CTN_TRY(begin_search(account_id, watched));
+        }
+        if (watched.search) {
+            left -= CTN_TRY(find_payment(account_id, watched, left));
+        }
+        left -= kEntriesOfAnAccount;
+    }
+    return {};
+}
+
+// Not where something was booked since the changes were read: the balance does not have it yet.
+Result<void> CreditWatch::begin_search(int64_t account_id, Watched& watched) {
+    if (CTN_TRY(balance_of(database_, account_id)).entries == watched.entries) {
+        PaymentSearch search;
+        search.entries = watched.entries;
+        search.read_from = std::numeric_limits<int64_t>::max();
+        search.balance_ud = watched.balance_ud;
+        watched.search = search;
+    }
+    return {};
+}
+
+// Goes on back to the entries that were seen before. Returns how many were read.
+Result<int64_t> CreditWatch::find_payment(int64_t account_id, Watched& watched, int64_t most) {
+    PaymentSearch& search = *watched.search;
+    most = std::min(most, kMostEntriesBack - search.count);
+    Statement select = CTN_TRY(database_.prepare(
+        "SELECT entry_id,kind,amount_ud,ref FROM ledger INDEXED BY ledger_account "
+        "WHERE account_id=?1 AND entry_id>?2 AND entry_id<?3 ORDER BY entry_id DESC LIMIT ?4"));
+    select.bind(1, account_id).bind(2, watched.seen_entry);
+    select.bind(3, search.read_from).bind(4, most);
+    int64_t count = 0;
+    bool is_found = false;
+    while (!is_found && CTN_TRY(select.step())) {
+        search.read_from = select.integer(0);
+        search.last_entry = std::max(search.last_entry, search.read_from);
+        is_found = is_payment(select.text(1), select.integer(2), select.text(3));
+        search.balance_ud -= is_found ? 0 : select.integer(2);
+        ++search.count;
+        ++count;
+    }
+    const bool is_far = search.count == kMostEntriesBack;
+    if (!is_found && !is_far && count == most) {
+        return count;  // goes on with the next look
+    }
+    if (is_found || is_far || !watched.seen_entries) {
+        watched.is_low = watched.is_low && watched.paid_ud == search.balance_ud;
+        watched.paid_ud = search.balance_ud;
+    }
+    watched.seen_entry = std::max(watched.seen_entry, search.last_entry);
+    watched.seen_entries = search.entries;
+    watched.search.reset();
+    return count;
 }
 
 // One snapshot: a charge and what it takes from the balance are seen together.
@@ -289,6 +365,18 @@ int64_t CreditWatch::Watched::left_ud() const {
     return bounded_sum(bounded_sum(balance_ud + *limit_ud, -unbooked_ud), -live_ud);
 }
 
+// The whole is what was there after the latest payment, or the credit where nothing was paid. A
+// warning stays until clearly more is left, a payment or another credit.
+void CreditWatch::Watched::note_low() {
+    if (!limit_ud || !seen_entries) {
+        is_low = false;
+        return;
+    }
+    const int64_t whole_ud = bounded_sum(paid_ud, *limit_ud);
+    const int64_t percent = is_low ? kEndWarningPercent : kWarnPercent;
+    is_low = whole_ud > 0 && left_ud() <= whole_ud - whole_ud / 100 * percent;
+}
+
 void CreditWatch::Watched::take_fresh(int64_t cost_ud, int64_t bytes) {
     unbooked_ud = bounded_sum(unbooked_ud, cost_ud);
     fresh_ud = bounded_sum(fresh_ud, cost_ud);
@@ -323,8 +411,18 @@ uint64_t CreditWatch::granted_bytes(const Watched& watched) const {
 
 CreditGrant CreditWatch::grant_from(const Watched& watched, uint64_t counted) const {
     const uint64_t bytes = granted_bytes(watched);
-    return {watched.is_out,
-            bytes < CreditGrant::kNoEnd - counted ? counted + bytes : CreditGrant::kNoEnd};
+    CreditGrant grant;
+    grant.is_out = watched.is_out;
+    grant.is_low = watched.is_low && !watched.is_out;
+    if (bytes < CreditGrant::kNoEnd - counted) {
+        grant.until_counted = counted + bytes;
+    }
+    if (watched.entries > 0 || watched.limit_ud) {
+        const int64_t unbooked_ud =
+            watched.limit_ud ? bounded_sum(watched.unbooked_ud, watched.live_ud) : 0;
+        grant.money = AccountMoney{watched.balance_ud, unbooked_ud, watched.limit_ud};
+    }
+    return grant;
 }
 
 // First: what is counted during the look is in neither what is left nor, at the most, the grant.
@@ -344,6 +442,7 @@ bool CreditWatch::tell() {
         const bool is_out = watched.limit_ud && watched.left_ud() <= 0;
         has_changed = has_changed || is_out != watched.is_out;
         watched.is_out = is_out;
+        watched.note_low();
         watched.note_price();
         for (const Meter& held : watched.meters) {
             if (const auto meter = held.meter.lock()) {
@@ -373,6 +472,8 @@ Result<bool> CreditWatch::look_once(int64_t now_us) {
     CTN_TRY(read_changes());
     CTN_TRY(rate_live(now_us));
     CTN_TRY(seal_exhausted(now_us));
+    // A warning may be late; what acts may not.
+    static_cast<void>(find_payments().has_value());
     return tell();
 }
 

@@ -29,6 +29,18 @@ inline constexpr int64_t kFirstGrantBytes = int64_t{1} << 20;
 // The most that is granted, since a price may rise from nothing. A choice: 8 s at 1 Gbit/s, which
 // is 16 looks.
 inline constexpr uint64_t kMostGrantBytes = uint64_t{1} << 30;
+// Entries of an account in which its latest payment is looked for: 52 days at two each quarter of
+// an hour. A choice.
+inline constexpr int64_t kMostEntriesBack = 10'000;
+// Entries that a look reads for that, of all accounts: 0.4 ms from a warm cache, 1.5 to 6 ms on a
+// processor that others use.
+inline constexpr int64_t kMostEntriesALook = 1'000;
+// Entries that take as long as the questions for an account. A choice, not measured.
+inline constexpr int64_t kEntriesOfAnAccount = 20;
+// Below this share a warning ends, since what has no record yet may become cheaper: at one bound it
+// would come and go. A choice.
+inline constexpr int64_t kEndWarningPercent = 75;
+static_assert(kEndWarningPercent < kWarnPercent);
 
 class CreditWatch {
   public:
@@ -48,6 +60,14 @@ class CreditWatch {
         std::weak_ptr<UserMeter> meter;
         uint64_t counted = 0;  // before the look
     };
+    // From an account's latest entry back to its latest payment, some entries with each look.
+    struct PaymentSearch {
+        int64_t entries = 0;     // of the account when it began
+        int64_t last_entry = 0;  // of these
+        int64_t read_from = 0;   // those from this one on are read
+        int64_t balance_ud = 0;  // before these
+        int64_t count = 0;       // how many they are
+    };
     struct Watched {
         std::string user;
         std::vector<Meter> meters;
@@ -62,8 +82,15 @@ class CreditWatch {
         int64_t seen_charge = 0;           // later ones lower unbooked_ud
         bool must_recount = true;
         bool is_out = false;
+        bool is_low = false;                  // warned of
+        int64_t entries = 0;                  // booked, with balance_ud
+        int64_t paid_ud = 0;                  // balance after the latest payment
+        int64_t seen_entry = 0;               // up to which payments were looked for
+        std::optional<int64_t> seen_entries;  // how many they are
+        std::optional<PaymentSearch> search;
 
         int64_t left_ud() const;
+        void note_low();
         void take_fresh(int64_t cost_ud, int64_t bytes);
         void note_price();
     };
@@ -72,6 +99,10 @@ class CreditWatch {
     base::Result<void> read_changes();
     base::Result<void> take_charges();
     base::Result<void> read_limits();
+    base::Result<void> read_money(Statement& select, int64_t account_id, Watched& watched);
+    base::Result<void> find_payments();
+    base::Result<void> begin_search(int64_t account_id, Watched& watched);
+    base::Result<int64_t> find_payment(int64_t account_id, Watched& watched, int64_t most);
     base::Result<void> recount(int64_t account_id, Watched& watched);
     base::Result<void> take_records();
     base::Result<void> rate_live(int64_t now_us);

@@ -5,10 +5,12 @@
 #include "snapt/accounting/migrations.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -65,6 +67,13 @@ void zone_day(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
 void zone_month(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
     const std::string month = zone_of(context).month(sqlite3_value_int64(values[0]));
     sqlite3_result_text(context, month.data(), static_cast<int>(month.size()), SQLITE_TRANSIENT);
+}
+
+void zone_midnight(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
+    const auto quarter = zone_of(context).midnight_quarter(sqlite3_value_int64(values[0]));
+    if (quarter) {
+        sqlite3_result_int64(context, *quarter);
+    }
 }
 
 Result<int64_t> query_integer(Database& database, const char* sql) {
@@ -379,11 +388,15 @@ Result<void> Database::set_zone(const TimeZone& zone) {
     // SQLite's callback takes a plain pointer; the functions above only read through it.
     void* context = const_cast<TimeZone*>(&zone);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     constexpr int kFlags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
-    int code = sqlite3_create_function_v2(connection_.get(), "zone_day", 1, kFlags, context,
-                                          zone_day, nullptr, nullptr, nullptr);
-    if (code == SQLITE_OK) {
-        code = sqlite3_create_function_v2(connection_.get(), "zone_month", 1, kFlags, context,
-                                          zone_month, nullptr, nullptr, nullptr);
+    using Function = void (*)(sqlite3_context*, int, sqlite3_value**);
+    constexpr std::array<std::pair<const char*, Function>, 3> kFunctions = {
+        {{"zone_day", zone_day}, {"zone_month", zone_month}, {"zone_midnight", zone_midnight}}};
+    int code = SQLITE_OK;
+    for (const auto& [name, function] : kFunctions) {
+        code = code != SQLITE_OK
+                   ? code
+                   : sqlite3_create_function_v2(connection_.get(), name, 1, kFlags, context,
+                                                function, nullptr, nullptr, nullptr);
     }
     if (code != SQLITE_OK) {
         return error_of(connection_.get(), code);

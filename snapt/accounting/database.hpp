@@ -79,7 +79,8 @@ class Database {
     int64_t changes() const;  // rows changed by the last statement
     bool in_transaction() const;
 
-    // SQL functions zone_day(us) -> "2026-11-01" and zone_month(us) -> "2026-11"; `zone` must
+    // SQL functions zone_day(us) -> "2026-11-01", zone_month(us) -> "2026-11", and
+    // zone_midnight(us) -> TimeZone::midnight_quarter() or null; `zone` must
     // outlive their use.
     base::Result<void> set_zone(const TimeZone& zone);
 

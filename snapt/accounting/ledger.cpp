@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,8 +23,6 @@ namespace record_flag = flow::record_flag;
 
 constexpr int64_t kUsPerS = 1'000'000;
 constexpr uint32_t kQuarterHourS = kQuarterHourUs / kUsPerS;
-// Flows sealed before other threads may work: about 100 us.
-constexpr size_t kSealedAtOnce = 8;
 
 std::string kernel_boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -295,7 +292,6 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
 Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
     const uint32_t count = live_->high_water();
     SlotImage image;
-    size_t looked_at = 0;
     for (uint32_t slot = 0; slot < count; ++slot) {
         if (!live_->read(slot, image)) {
             continue;
@@ -312,9 +308,6 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
                 continue;
             }
-        }
-        if (++looked_at % kSealedAtOnce == 0) {
-            std::this_thread::yield();
         }
         CTN_TRY(seal_slot(pass, image, sealing));
     }
@@ -443,7 +436,8 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);
-        record.delay_src = flow::delay_source::kTunnel;
+        record.delay_src =
+            flow::delay_source::kTunnel | (delta.packets_down > 0 ? flow::delay_source::kQueue : 0);
         record.jitter_us = as_stored(delta.jitter_us_sum / delta.delay_samples);
     } else {
         record.flags |= record_flag::kDelayUnknown | record_flag::kJitterUnknown;

@@ -317,6 +317,31 @@ std::string TimeZone::month(int64_t utc_us) const {
     return day(utc_us).substr(0, 7);
 }
 
+std::optional<int64_t> TimeZone::midnight_quarter(int64_t utc_day_us) const {
+    constexpr int64_t kQuarterS = 900;
+    const int64_t begin_s = floor_div(utc_day_us, kUsPerS);
+    const int64_t end_s = begin_s + kDayS;
+    const auto day_of = [this](int64_t unix_s) {
+        return floor_div(unix_s + offset_s(unix_s), kDayS);
+    };
+    const int64_t offset = offset_s(begin_s);
+    if (offset == offset_s(end_s)) {
+        const int64_t midnight_s = (floor_div(begin_s + offset, kDayS) + 1) * kDayS - offset;
+        const int64_t quarter = (midnight_s - begin_s + kQuarterS - 1) / kQuarterS;
+        return quarter < kDayS / kQuarterS ? std::optional(quarter) : std::nullopt;
+    }
+    std::optional<int64_t> found;
+    for (int64_t at_s = begin_s + kQuarterS; at_s < end_s; at_s += kQuarterS) {
+        if (day_of(at_s) != day_of(at_s - kQuarterS)) {
+            if (found) {
+                return std::nullopt;
+            }
+            found = (at_s - begin_s) / kQuarterS;
+        }
+    }
+    return found;
+}
+
 int64_t TimeZone::local_to_utc_s(int64_t local_s) const {
     // The offsets in force a day before and after bracket every change nearby.
     const int32_t before = offset_s(local_s - kDayS);

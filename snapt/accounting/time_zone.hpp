@@ -34,6 +34,9 @@ class TimeZone {
     int32_t offset_s(int64_t unix_s) const;   // local minus UTC
     std::string day(int64_t utc_us) const;    // "2026-11-01"
     std::string month(int64_t utc_us) const;  // "2026-11"
+    // The quarter of an hour of the UTC day that begins then, counted from 0, with which the zone's
+    // next day begins. Nothing where none or more than one begins.
+    std::optional<int64_t> midnight_quarter(int64_t utc_day_us) const;
 
     // "2026-11", "2026-11-01", "2026-11-01T15:04", "…:05" (or a space for T), local; with "Z" at
     // the end UTC; "@1790000000" Unix seconds. A local time that exists twice is the first one, one

@@ -29,7 +29,7 @@ constexpr std::array<KeyName, 6> kKeys = {{{UsageKey::User, "user", "user_id, ac
                                            {UsageKey::Day, "day", "zone_day(at_us)"},
                                            {UsageKey::Month, "month", "zone_month(at_us)"},
                                            {UsageKey::App, "app", "nullif(app,'')"}}};
-static_assert(kQuarterUs == 900'000'000 && kSumDayUs == kQuartersOfDay * kQuarterUs);
+static_assert(kQuarterUs == 900'000'000 && kSumDayUs == 86'400'000'000 && kQuartersOfDay == 96);
 static_assert(flow::record_flag::kFirst == 1 && flow::record_flag::kTunnel == 512);
 static_assert(flow::kFlowNumberBits == 53 && flow::kMostClassChanges == 255);
 
@@ -148,6 +148,16 @@ bool has_key(const UsageQuery& query, UsageKey key) {
     return std::find(query.by.begin(), query.by.end(), key) != query.by.end();
 }
 
+// For a UTC day: its begin, its quarter with which the zone's next day begins, and a time in the
+// larger of the parts that this makes.
+constexpr std::string_view kDayBegin = "unit*86400000000";
+constexpr std::string_view kMidnight = "zone_midnight(unit*86400000000)";
+constexpr std::string_view kLargerPart =
+    "unit*86400000000+iif(zone_midnight(unit*86400000000)<=48,86399999999,0)";
+constexpr std::string_view kQuartersOfAccount =
+    " CROSS JOIN usage_sum s ON s.unit_s=900 AND s.user_id=d.user_id AND "
+    "s.account_id=d.account_id AND s.unit>=";
+
 // The sources of a query: whole days of its span, whole quarters of an hour of the days that
 // its borders cut, and records of the quarters that they cut.
 class UsageSources {
@@ -168,6 +178,9 @@ class UsageSources {
         }
         if (first_day_ < end_day_) {
             add_days();
+        }
+        if (first_day_ < end_day_ && cuts_days()) {
+            add_moved();
         }
         const bool has_whole_days = first_quarter_ == first_day_ * kQuartersOfDay &&
                                     end_quarter_ == end_day_ * kQuartersOfDay && !cuts_days();
@@ -207,51 +220,64 @@ class UsageSources {
                    : "usage_sum";
     }
 
-    // A day all of which is in the span and in one row.
+    // A day all of which is in the span and in one row, or in two: then the smaller part is moved.
     std::string is_whole_day() const {
         std::string sql =
             joined({"unit>=", std::to_string(first_day_), " AND unit<", std::to_string(end_day_)});
         if (cuts_days()) {
-            const std::string_view name =
-                has_key(query_, UsageKey::Day) ? "zone_day" : "zone_month";
-            const std::string begin_us = joined({"unit*", std::to_string(kSumDayUs)});
-            sql += joined({" AND ", name, "(", begin_us, ")=", name, "(", begin_us, "+",
-                           std::to_string(kSumDayUs - 1), ")"});
+            sql += joined({" AND (", is_in_one_row(), " OR ", kMidnight, " IS NOT NULL)"});
         }
         return sql;
     }
 
-    // Begins a further part of the source; `table` is the name that its columns have.
-    void begin(std::string_view table, int64_t unit_us) {
+    std::string is_in_one_row() const {
+        const std::string_view name = has_key(query_, UsageKey::Day) ? "zone_day" : "zone_month";
+        return joined({name, "(", kDayBegin, ")=", name, "(", kDayBegin, "+",
+                       std::to_string(kSumDayUs - 1), ")"});
+    }
+
+    // Begins a further part of the source; `table` is the name that its columns have, `sign` a
+    // factor of its numbers.
+    void begin(std::string_view table, std::string_view at_us, std::string_view sign = "") {
         sql_ += sql_.empty() ? "SELECT " : " UNION ALL SELECT ";
         for (const char* column : {"user_id", "account_id", "cls", "snapt_id", "app"}) {
             sql_ += joined({table, column, ","});
         }
-        sql_ += joined({table, "unit*", std::to_string(unit_us), " AS at_us"});
+        sql_ += joined({at_us, " AS at_us"});
         for (const std::string_view column : kSums) {
-            sql_ += joined({",", table, column});
+            sql_ += joined({",", sign, table, column, " AS ", column});
         }
     }
 
     void add_days() {
-        begin("", kSumDayUs);
+        begin("", cuts_days() ? kLargerPart : kDayBegin);
         sql_ += joined({" FROM ", days_table(), " WHERE unit_s=86400 AND ", of_account(), " ",
                         is_whole_day()});
+    }
+
+    // From the row of the larger part of a day to that of the smaller one: its quarters.
+    void add_moved() {
+        begin("s.", "iif(sign>0,s.unit*900000000,d.at_us)", "sign*");
+        sql_ += joined({" FROM (SELECT DISTINCT user_id,account_id,unit,", kMidnight,
+                        " AS midnight,", kLargerPart, " AS at_us FROM ", days_table(),
+                        " WHERE unit_s=86400 AND ", of_account(), " ", is_whole_day(), " AND NOT ",
+                        is_in_one_row(), ") d CROSS JOIN (SELECT 1 AS sign UNION ALL SELECT -1)"});
+        sql_ += joined({kQuartersOfAccount, "d.unit*96+iif(midnight<=48,0,midnight)",
+                        " AND s.unit<d.unit*96+iif(midnight<=48,midnight,96)"});
     }
 
     // The sums of days say which accounts have quarters in them.
     void add_quarters() {
         const std::string of_day = std::to_string(kQuartersOfDay);
-        begin("s.", kQuarterUs);
+        begin("s.", "s.unit*900000000");
         sql_ += joined({" FROM (SELECT DISTINCT user_id,account_id,unit FROM ", days_table(),
                         " WHERE unit_s=86400 AND ", of_account(),
                         " unit>=", std::to_string(floor_of(first_quarter_, kQuartersOfDay)),
                         " AND unit<", std::to_string(ceil_of(end_quarter_, kQuartersOfDay)),
                         " AND NOT(", is_whole_day(), ")) d"});
-        sql_ += joined({" CROSS JOIN usage_sum s ON s.unit_s=900 AND s.user_id=d.user_id AND ",
-                        "s.account_id=d.account_id AND s.unit>=max(",
-                        std::to_string(first_quarter_), ",d.unit*", of_day, ") AND s.unit<min(",
-                        std::to_string(end_quarter_), ",(d.unit+1)*", of_day, ")"});
+        sql_ += joined({kQuartersOfAccount, "max(", std::to_string(first_quarter_), ",d.unit*",
+                        of_day, ") AND s.unit<min(", std::to_string(end_quarter_), ",(d.unit+1)*",
+                        of_day, ")"});
     }
 
     void add_records(int64_t from_us, int64_t to_us) {
@@ -354,7 +380,7 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by, boo
     return row;
 }
 
-// Name and removal of the account.
+// Removal and balance of the account. The balance is of no class and no day.
 Result<void>
 complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement& account) {
     if (query.is_own) {
@@ -364,7 +390,12 @@ complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement
         return {};
     }
     if (CTN_TRY(account.bind(1, *row.account_id).step())) {
-        row.removed = zone.day(account.integer(0));
+        if (account.integer(0) > 0) {
+            row.removed = zone.day(account.integer(0));
+        }
+        if (query.by.size() == 1 && !account.is_null(1)) {
+            row.balance_ud = account.integer(1);
+        }
         CTN_TRY(account.run());
     }
     return {};
@@ -410,7 +441,8 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
     Statement select = CTN_TRY(database.prepare(usage_sql(query).c_str()));
     bind_user(select, query);
     Statement account =
-        CTN_TRY(database.prepare("SELECT removed FROM account WHERE account_id=? AND removed>0"));
+        CTN_TRY(database.prepare("SELECT a.removed,b.balance_ud FROM account a "
+                                 "LEFT JOIN balance b USING(account_id) WHERE a.account_id=?"));
     while (true) {
         const auto row = select.step();
         if (!row && row.error().code == Errc::LimitReached) {

@@ -68,6 +68,8 @@ struct UsageRow {
     std::optional<int64_t> gross_ud;
     std::optional<int64_t> discount_ud;
     std::optional<int64_t> net_ud;
+    // The account's balance now, by user alone; empty without bookings.
+    std::optional<int64_t> balance_ud;
 };
 
 struct UsageReport {

@@ -63,6 +63,7 @@ void UserMeter::apply() {
 Allowance UserMeter::allowance() const {
     const std::lock_guard lock(mutex_);
     Allowance allowance;
+    allowance.money = credit_.money;
     allowance.quota = terms_.quota;
     allowance.until_us = terms_.quota ? terms_.until_us : 0;
     const uint64_t since = counted() - std::min(counted(), terms_.counted);
@@ -79,6 +80,10 @@ Allowance UserMeter::allowance() const {
         allowance.until_us = credit_.is_out ? 0 : allowance.until_us;
     } else if (terms_.quota && allowance.used_bytes >= warned_from(*terms_.quota)) {
         allowance.state = Allowance::State::Warned;
+    } else if (credit_.is_low) {
+        allowance.state = Allowance::State::Warned;
+        allowance.is_for_credit = true;
+        allowance.until_us = 0;
     }
     return allowance;
 }

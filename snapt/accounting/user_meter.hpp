@@ -18,7 +18,7 @@
 
 namespace continuo::snapt {
 
-// Share of the quota at which a user is warned.
+// Share of the quota, or of what was there after the latest payment, at which a user is warned.
 inline constexpr int64_t kWarnPercent = 80;
 // Rate of a user whose granted credit is used up and, with "stop", was not looked at since: enough
 // for DNS. Packets wait meanwhile instead of being refused, since credit may be left.
@@ -34,11 +34,22 @@ struct MeterTerms {
     bool operator==(const MeterTerms&) const = default;
 };
 
+// The money of an account with bookings or a credit, in micro-denarii.
+struct AccountMoney {
+    int64_t balance_ud = 0;                  // as it is booked
+    int64_t unbooked_ud = 0;                 // of usage that is not; known with a credit alone
+    std::optional<int64_t> credit_limit_ud;  // none: no balance is too low
+
+    bool operator==(const AccountMoney&) const = default;
+};
+
 // A look at a user's credit.
 struct CreditGrant {
     static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
     bool is_out = false;              // nothing is left
     uint64_t until_counted = kNoEnd;  // UserMeter::counted() up to which the rest lasts
+    bool is_low = false;              // kWarnPercent of it are used
+    std::optional<AccountMoney> money{};
 
     bool operator==(const CreditGrant&) const = default;
 };
@@ -52,6 +63,7 @@ struct Allowance {
     int64_t used_bytes = 0;
     int64_t until_us = 0;     // 0: unknown
     uint64_t bits_per_s = 0;  // of Throttled
+    std::optional<AccountMoney> money;
 };
 std::string_view to_string(Allowance::State state);
 

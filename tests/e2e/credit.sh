@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Usage counts against a credit at once, hours before it is booked: with "stop" a download is reset when nothing is left, with
-# "throttle" it goes on at the rate; the node says why. A crash of the SNAPT gives nothing away, and a payment opens at once.
+# Usage counts against a credit at once, hours before it is booked: the node says what is left and warns; with "stop" a download
+# is reset when nothing is left, with "throttle" it goes on at the rate; the node says why. A crash of the SNAPT gives nothing
+# away, and a payment opens at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_billing.sh"
 require curl
@@ -21,8 +22,22 @@ head -c 500000 /dev/urandom >"$work/www/small"
 http_server "$work/www"
 allowance() { cnapt_json status | json "(d['snapts'][0]['allowance'] or {}).get('$1')"; }
 is_told() { equal "$(allowance "$1")" "$2"; }
+status() { cnapt "$1" --socket "$work/cnapt.sock"; }
 # spent : payload of the records, in all.
 spent() { snapt_json 1 usage --by user | json "sum(r['payload_up'] + r['payload_down'] for r in d['rows'])"; }
+
+# --- A balance, and a warning at 80 % of what was paid
+left() { cnapt_json status | json "(d['snapts'][0]['money'] or {}).get('left_ud')"; }
+has_left() { equal "$(left)" 5000000; }
+claim "the node knows what is left" wait_for 5 has_left
+claim "status says so" eval 'status status | grep -q "zrh-1: 5.000000 denarii are left (balance 5.000000, not booked yet 0.000000, credit 0.000000)"'
+head -c 4100000 "$work/www/file" >"$work/www/most"
+claim "four fifths are used without harm" in_ns node curl -sSf -m 30 -o /dev/null "http://$inet4/most"
+claim "the node is warned" wait_for 5 is_told state warned
+claim "of its credit" is_told of credit
+claim "status says so, and what is left" eval 'status status | tee "$work/warned" | grep -q "zrh-1: the credit runs low" && grep -q "zrh-1: 0.[0-9]* denarii are left (balance" "$work/warned"'
+claim "usage, too" eval 'status usage | tee "$work/warned" | grep -q "zrh-1: the credit runs low" && grep -q "zrh-1: 0.[0-9]* denarii are left" "$work/warned"'
+claim "the log of the SNAPT has it" grep -q 'allowance user=alice .* of=credit state=warned' "$work/snapt1.log"
 
 # --- Stop
 in_ns node curl -sS -m 60 -o /dev/null -w '%{size_download}' "http://$inet4/file" >"$work/got" 2>"$work/curl.log"
@@ -38,7 +53,6 @@ quick() { # a connection is refused within a second
 claim "a new connection is refused at once" quick
 claim "the node knows" wait_for 5 is_told state stopped
 claim "that it is the credit" is_told of credit
-status() { cnapt "$1" --socket "$work/cnapt.sock"; }
 claim "status says why" eval 'status status | grep -q "zrh-1: no credit is left; the SNAPT refuses everything; until a payment is booked"'
 claim "usage, too" eval 'status usage | grep -q "zrh-1: no credit is left; the SNAPT refuses everything"'
 claim "nothing of it is booked yet" equal "$(money balance alice --json | json "d[0]['balance_ud']")" 5000000

@@ -2,25 +2,10 @@
 # An operator empties a server before maintenance: nodes take another one for new flows, what runs goes on to its end, and nobody new
 # is let in. Without another server new connections are refused at once. With a time, what is left ends then.
 . "$(dirname "$0")/lib.sh"
+. "$lib_dir/lib_two_servers.sh"
 require ping curl ethtool
-build_topology
-# zrh-2 is farther away.
-ip -n "$(ns snapt2)" link del wan
-emulated_cable snapt2 wan core snapt2 both delay 10ms
-address snapt2 wan 198.51.100.6/30 2001:db8:2::2/64
-address core snapt2 198.51.100.5/30 2001:db8:2::1/64
-ip -n "$(ns snapt2)" route add default via 198.51.100.5
-ip -n "$(ns snapt2)" -6 route add default via 2001:db8:2::1
-start_snapt 1
-start_snapt 2
-add_user alice 1 2
-mkdir "$work/www"
-head -c 200000000 /dev/zero >"$work/www/file"
-echo small >"$work/www/small"
-http_server "$work/www"
-start_cnapt
-has_both() { equal "$(cnapt_json snapts | json "[s['state'] for s in d]")" "['up', 'up']"; }
-wait_for 10 has_both
+two_servers 200000000
+start_at_both
 
 drain() { snapt drain "$@" --socket "$(snapt_socket 1)"; }
 state() { snapt_json 1 status | json "d['state']"; }

@@ -48,6 +48,7 @@ gap=$(longest_gap "$began" voice)
 claim "the call was silent for 1 s at most ($gap s)" at_most "$gap" 1
 claim "it lost no more than 1 s each time that the uplink in use went" lost_at_most "$lost" $((rounds * 2 * 50)) "$began"
 claim "of it nothing came twice" equal "$duplicates" 0
+for cable in gw1-wan gw2-wan; do cable_set $cable both rate 100M; done # of its pace nothing more is said
 wait "$download"
 # T_doubt, 2 s with the queue full, a round trip of the other uplink and 0.2 s of repeats.
 gap=$(longest_gap "$began")

@@ -3,31 +3,13 @@
 # downloads go on; what is not makes it degraded, and nodes take the other server for new flows. Meanwhile no packet of a lease
 # leaves without NAT.
 . "$(dirname "$0")/lib.sh"
+. "$lib_dir/lib_two_servers.sh"
 require ping curl ethtool
-build_topology
-# zrh-2 is farther away.
-ip -n "$(ns snapt2)" link del wan
-emulated_cable snapt2 wan core snapt2 both delay 10ms
-address snapt2 wan 198.51.100.6/30 2001:db8:2::2/64
-address core snapt2 198.51.100.5/30 2001:db8:2::1/64
-ip -n "$(ns snapt2)" route add default via 198.51.100.5
-ip -n "$(ns snapt2)" -6 route add default via 2001:db8:2::1
-# A reverse path filter, as systemd sets it: it looks routes up with the routing rules.
-in_ns snapt1 sysctl -qw net.ipv4.conf.all.rp_filter=2
-start_snapt 1
-start_snapt 2
-add_user alice 1 2
+two_servers 900000000 net.ipv4.conf.all.rp_filter=2 # as systemd sets it: it looks routes up with the routing rules
 in_ns core nft 'add table inet seen; add chain inet seen pre { type filter hook prerouting priority -300; }
     add rule inet seen pre ip saddr 100.64.0.0/16 counter; add rule inet seen pre ip6 saddr fc00::/7 counter'
 seen() { in_ns core nft list table inet seen | sed -n 's/.*packets \([0-9]*\).*/\1/p' | awk '{ n += $1 } END { print n + 0 }'; }
-
-mkdir "$work/www"
-head -c 900000000 /dev/zero >"$work/www/file"
-echo small >"$work/www/small"
-http_server "$work/www"
-start_cnapt
-has_both() { equal "$(cnapt_json snapts | json "[s['state'] for s in d]")" "['up', 'up']"; }
-wait_for 10 has_both
+start_at_both
 for version in 4 6; do
     host=$inet4
     [ $version = 4 ] || host=[$inet6]

@@ -57,7 +57,7 @@ attack() {
     for round in 1 2 3; do  # what else the machine has to do may fall into one
         rm -f "$work/$name.log" "$work/$name.ready"
         spawn stranger "$name" hostile_user "$name" "$target" 1.3 "$@"
-        case $name in acks | moves) wait_for 15 test -e "$work/$name.ready" ;; esac  # what was needed first does not count
+        case $name in *acks | *moves) wait_for 15 test -e "$work/$name.ready" ;; esac  # what was needed first does not count
         came=$(passed rx) left=$(passed tx) began=$EPOCHREALTIME
         measure
         wait_for 10 eval "! is_alive $name"
@@ -114,10 +114,28 @@ have=$(drops bad_body)
 attack acks datagrams 1000 --ready "$work/acks.ready"
 claim "acks: they name what has come and is not acknowledged" more_than "$(json "d['numbers']" <"$work/acks.log")" 3000
 claim "acks: none was void" equal "$(drops bad_body)" "$have"
+have=$(drops bad_body)
+attack frames datagrams 1000
+void=$(($(drops bad_body) - have))
+claim "frames: none was void ($void)" equal "$void" 0
 # These two as slow as they would be worth it: much that comes would allow much that leaves.
 attack moves datagrams 100 --rate 100 --ready "$work/moves.ready"
 claim "moves: as much is under way" more_than "$(json "d['numbers']" <"$work/moves.log")" 3000
 claim "moves: they were more than 20 ($(of_mallory handovers))" more_than "$(of_mallory handovers)" 20
+# The same by the control link, and to an IPv6 address.
+have=$(drops bad_body)
+attack tcp-acks datagrams 100 --ready "$work/tcp-acks.ready"
+claim "tcp-acks: they name what has come and is not acknowledged" more_than "$(json "d['numbers']" <"$work/tcp-acks.log")" 3000
+attack tcp-moves datagrams 100 --rate 100 --ready "$work/tcp-moves.ready"
+claim "tcp-moves: as much is under way" more_than "$(json "d['numbers']" <"$work/tcp-moves.log")" 3000
+sed 's/^addresses = .*/addresses = ["[2001:db8:1::2]:9347"]/' "$work/mallory.toml" >"$work/mallory6.toml"
+target=$work/mallory6.toml
+attack acks datagrams 1000 --ready "$work/acks.ready"
+claim "acks, IPv6: they name what has come and is not acknowledged" more_than "$(json "d['numbers']" <"$work/acks.log")" 3000
+attack moves datagrams 100 --rate 100 --ready "$work/moves.ready"
+claim "moves, IPv6: as much is under way" more_than "$(json "d['numbers']" <"$work/moves.log")" 3000
+target=$work/mallory.toml
+claim "none of these was void" equal "$(drops bad_body)" "$have"
 have=$(drops inflation_limit)
 attack expansions packets 10000 --rate 440
 claim "expansions: what is beyond the budget is dropped and counted" more_than "$(drops inflation_limit)" "$have"

@@ -18,7 +18,8 @@ two_lan_hosts() {
 new_stranger() {
     new_namespace stranger
     connect stranger eth core stranger
-    address stranger eth 192.0.2.130/25
-    address core stranger 192.0.2.129/25
+    address stranger eth 192.0.2.130/25 2001:db8:32::2/64
+    address core stranger 192.0.2.129/25 2001:db8:32::1/64
     ip -n "$(ns stranger)" route add default via 192.0.2.129
+    ip -n "$(ns stranger)" -6 route add default via 2001:db8:32::1
 }

@@ -1,12 +1,13 @@
 # Counts of a router between the SNAPT and the Internet, packet by packet. Sourced after lib.sh.
 
-# tally_at_router : counters of the core for TCP and UDP between snapt1 and inet. No super-packets there.
+# tally_at_router : counters of the core for TCP and UDP between snapt1 and inet. No super-packets there, which have their headers
+# once: those of UDP would pass whole without tx-udp-segmentation off, gso and tso off or not.
 tally_at_router() {
     local end
     for end in "inet eth" "snapt1 wan" "core inet" "core snapt1"; do
         # shellcheck disable=SC2086
         set -- $end
-        in_ns "$1" ethtool -K "$2" tso off gso off gro off >/dev/null 2>&1
+        offload "$1" "$2" off
     done
     in_ns core nft -f - <<END
 table inet tally {

@@ -105,6 +105,7 @@ claim "with bars in it" has "$work/office.html" '<rect class="ht-hd"'
 claim "of users" has "$work/office.html" 'Payload of the users with most'
 claim "with the session and its handovers" has "$work/office.html" 'handovers</th>.*alice'
 claim "with money" has "$work/office.html" '<dt>To pay</dt><dd>[0-9]+\.[0-9]+'
+claim "with the balances of users" has "$work/office.html" '<caption>Usage by user</caption>.*balance</th>'
 claim "users and classes add up to the payload, and the discount to what is to pay" "$source_dir/tests/support/check_sums.py" "$work/office.html"
 claim "all sessions began in the past" eval 'snapt_json 1 sessions | json_true "len(d) == 3 and all(s['"'since'"'] <= $EPOCHSECONDS for s in d)"'
 claim "one is near the end of its quota" has "$work/office.html" 'near the end of the quota until'
@@ -144,6 +145,7 @@ claim "the session is stopped" wait_for 10 is_stopped
 for view in office own; do
     claim "the page says so ($view)" eval 'dom "${!view}" "$work/$view-stopped.html" && has "$work/$view-stopped.html" "stopped, the quota is used up until"'
 done
+claim "and the user how much of the quota is used" has "$work/own-stopped.html" '<dt>Quota</dt><dd>[0-9.]+ [KM]iB of 977 KiB used, until '
 quota none
 is_free() { equal "$(allowance_of_alice)" None; }
 claim "without a quota it is not" wait_for 10 is_free

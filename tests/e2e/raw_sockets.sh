@@ -65,25 +65,42 @@ claim "to the LAN it goes as it is" equal "$(raw_echo auto 192.168.1.1)" 192.168
 pings() { node ping -n -c 2 -i 0.1 -W 5 "$@"; }
 for where in up1 cnapt0 192.168.1.2 192.0.0.5; do claim "ping -I $where" pings -I $where $inet4; done
 for where in up1 cnapt0 2001:db8:11::2 64:ff9b:1::c000:5; do claim "ping -6 -I $where" pings -6 -I $where $inet6; done
-reaches() {
-    node traceroute -n -q 1 -w 3 -m 6 "$@" >"$work/trace" || return
-    cat "$work/trace"
-    tail -n 1 "$work/trace" | grep -qE "^ *[0-9]+ +${*: -1} "
+# They mostly wait for the last answers, so some run at once: begin TEXT COMMAND..., all_end, and printed TEXT prints what that command
+# did. More at once would be asked more often than hosts answer with ICMP errors.
+declare -A process_of=() status_of=()
+begin() {
+    node "${@:2}" >"$work/printed.$1" 2>&1 &
+    process_of[$1]=$!
 }
+all_end() {
+    local text
+    for text in "${!process_of[@]}"; do
+        wait "${process_of[$text]}"
+        status_of[$text]=$?
+    done
+    process_of=()
+}
+printed() { cat "$work/printed.$1" && return "${status_of[$1]}"; }
 for host in $inet4 $inet6; do
-    for how in -I -T -U; do claim "traceroute $how $host" reaches $how $host; done
+    for how in -I -T -U; do begin "traceroute $how $host" traceroute -n -q 1 -w 3 -m 6 $how $host; done
+    for how in "" -u -T; do begin "mtr $how $host" mtr -n -r -c 1 $how $host; done
+    begin "tracepath $host" tracepath -n $host
+    all_end
 done
-claim "traceroute -T by an interface goes beside the tunnel" reaches -T -i up1 $inet4
-mtr_reaches() { node mtr -n -r -c 1 "$@" | tee "$work/mtr" && tail -n 1 "$work/mtr" | grep -qF "${*: -1}"; }
+begin "traceroute by up1" traceroute -n -q 1 -w 3 -m 6 -T -i up1 $inet4
+for where in cnapt0 up1; do begin "mtr by $where" mtr -n -r -c 1 -m 1 -I $where $inet4; done
+all_end
+reaches() { printed "$1" && tail -n 1 "$work/printed.$1" | grep -qE "^ *[0-9]+ +$2 "; }
+mtr_reaches() { printed "$1" && tail -n 1 "$work/printed.$1" | grep -qF "$2"; }
 for host in $inet4 $inet6; do
-    for how in "" -u -T; do claim "mtr $how $host" mtr_reaches $how $host; done
+    for how in -I -T -U; do claim "traceroute $how $host" reaches "traceroute $how $host" $host; done
+    for how in "" -u -T; do claim "mtr $how $host" mtr_reaches "mtr $how $host" $host; done
+    claim "tracepath $host" eval 'printed "tracepath $host" | grep " reached"'
 done
-first_hop() { node mtr -n -r -c 1 -m 1 "$@" $inet4 | awk 'END { print $2 }'; }
-claim "mtr -I cnapt0 goes through the tunnel" equal "$(first_hop -I cnapt0)" 100.64.0.1
-claim "mtr -I up1 goes beside it" equal "$(first_hop -I up1)" 192.168.1.1
-for host in $inet4 $inet6; do
-    claim "tracepath $host" eval "node tracepath -n $host | grep ' reached'"
-done
+claim "traceroute -T by an interface goes beside the tunnel" reaches "traceroute by up1" $inet4
+first_hop() { equal "$(printed "mtr by $1" | awk 'END { print $2 }')" "$2"; }
+claim "mtr -I cnapt0 goes through the tunnel" first_hop cnapt0 100.64.0.1
+claim "mtr -I up1 goes beside it" first_hop up1 192.168.1.1
 
 # A program keeps its source while no SNAPT answers, and new flows go plain.
 stop snapt1

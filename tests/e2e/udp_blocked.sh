@@ -82,10 +82,12 @@ blocked_in_the_middle() {
     claim "$1: the SNAPT says so too" wait_for 5 snapt_goes_over udp
     claim "$1: and the log, of both moves" eval 'grep -q "zrh-1: UDP gets through again by up1, data leaves TCP" "$work/cnapt.log" && grep -q "zrh-1: moved from up1 .* to tcp, " "$work/cnapt.log"'
     moves "$1" "$began" 0.7  # a round trip (0.06 s) and 0.2 s of repeats; for TCP twice that and an RTO: 0.8 s, held to less
+    cable_set $cable both rate 100M # of their pace nothing more is said
     wait "$download"
     claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
     claim "$1: it was one TCP connection" equal "$(said http | grep -c .)" 1
     claim "$1: the upload is whole and right" wait_for 60 is_uploaded
+    cable_set $cable both rate 30M
 
     began=$EPOCHREALTIME
     cable_set $cable both block udp

@@ -41,6 +41,7 @@ breaks "nothing passes" down
 breaks "nothing passes once more" down
 unblock 1 2
 claim "UDP is taken back" wait_for 20 goes_over udp
+for cable in gw1-wan gw2-wan; do cable_set $cable both rate 100M; done # of its pace nothing more is said
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1

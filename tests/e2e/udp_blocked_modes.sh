@@ -7,7 +7,8 @@ require curl ping ethtool
 uplink_cable=emulated_cable
 build_topology
 two_uplinks
-for cable in gw1-wan gw2-wan; do cable_set $cable both rate 20M delay 10ms queue 100; done
+for cable in gw1-wan gw2-wan; do cable_set $cable both delay 10ms queue 100; done
+links_have() { local n; for n in 1 2; do cable_set "gw$n-wan" both rate "$1"; done; }
 start_snapt 1
 add_user alice
 policy_file=$work/policy.toml
@@ -36,6 +37,7 @@ both_carry() {
 
 mode() {
     local began first
+    links_have 20M
     with_mode "$1"
     first=$(session)
     rm -f "$work/arrivals"
@@ -49,6 +51,7 @@ mode() {
     claim "$1, given back: both uplinks are usable" wait_for 15 are_usable
     [ "$1" = flow ] || claim "$1, given back: and both carry the download" both_carry
 
+    links_have 100M # of its pace nothing more is said
     wait "$download"
     claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
     claim "$1: it was one TCP connection" equal "$(said http | grep -c .)" 1

@@ -52,6 +52,7 @@ kill "$watching"
 wait "$watching" 2>/dev/null
 claim "without TCP all the time" equal "$(sort -u "$work/transports")" udp
 
+for cable in gw1-wan gw2-wan; do cable_set $cable both rate 100M; done # of its pace nothing more is said
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1

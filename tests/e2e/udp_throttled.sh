@@ -54,7 +54,9 @@ claim "the trial of TCP is kept" goes_over tcp
 rate=$((($(have) - before) * 8 / 8000000))
 speaks_of "$began" "$EPOCHREALTIME" 8
 claim "over TCP the download gets more than 8 Mbit/s ($rate), where UDP had 0.3" more_than "$rate" 8
+cable_set $cable both rate 100M # of its pace nothing more is said
 wait "$download"
+cable_set $cable both rate 30M
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 if [ -n "${LONG-}" ]; then
     lose_nothing
@@ -72,7 +74,9 @@ lose 'meta l4proto udp numgen random mod 10 < 4' 'meta l4proto tcp limit rate ov
 claim "heavy loss makes the node try TCP where it gets through even less" wait_for 20 goes_over tcp
 claim "which carries less, so UDP is taken back" wait_for 20 goes_over udp
 lose_nothing
+cable_set $cable both rate 100M # of its pace nothing more is said
 wait "$download"
+cable_set $cable both rate 30M
 claim "that download is whole and right too" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 
 # A call, which loses less in a second than tells anything.

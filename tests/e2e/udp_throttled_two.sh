@@ -51,6 +51,7 @@ claim "it is still there" is_active up2
 claim "with UDP" equal "$(transport)" udp
 claim "the first uplink is asked, and answers" wait_for 10 is_known up1
 claim "but is not taken back yet" is_active up2
+cable_set gw2-wan both rate 100M # of its pace nothing more is said
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 claim "the session is still the first" equal "$(session)" "$first"

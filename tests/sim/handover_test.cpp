@@ -69,6 +69,37 @@ TEST(HandoverSim, AFlowCountsItsMovesAndTheDelayOfItsPath) {
     EXPECT_EQ(moves, (std::multiset<uint64_t>{0, 2}));
 }
 
+// As long as they took, with what they waited at the SNAPT, here for a rate.
+TEST(HandoverSim, TheDelayOfAFlowHasWhatItsPacketsWaited) {
+    Downstream stream(link_of(milliseconds(10)), 4);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(200));  // the round trip is known
+    pair.run_for(milliseconds(200));
+    const auto& counters = pair.snapt.slots.begin()->second->counters;
+    const flow::CounterValues before = flow::read_counters(counters);
+    const uint32_t sent_before = stream.sent;
+    const base::TimePoint began = pair.now;
+    pair.snapt.rate.set_rate(1'000'000);
+    stream.run_for(milliseconds(500));  // five times the rate
+    pair.run_for(base::seconds(10));
+    base::Duration taken{};
+    int64_t count = 0;
+    for (size_t i = 0; i < pair.node.delivered.size(); ++i) {
+        const auto number = base::load_big_endian<uint32_t>(&pair.node.delivered[i][28]);
+        if (number > sent_before) {
+            taken += pair.node.delivered_at[i] - (began + milliseconds(number - sent_before - 1));
+            ++count;
+        }
+    }
+    ASSERT_GT(count, 100);
+    const flow::CounterValues delta = flow::difference(flow::read_counters(counters), before);
+    ASSERT_GT(delta.delay_samples, 100U);
+    const auto mean_us = static_cast<double>(base::to_us(taken) / count);
+    EXPECT_GT(mean_us, 200'000) << "most of it is a wait";
+    EXPECT_NEAR(static_cast<double>(delta.delay_us_sum / delta.delay_samples), mean_us,
+                0.05 * mean_us);
+}
+
 // Both paths work: repeated datagrams have arrived, or will arrive, by the old path.
 TEST(HandoverSim, WhatWasAskedForAgainIsCountedApartFromReplays) {
     for (const uint64_t seed : seeds(5)) {

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""check_openapi.py OPENAPI URL TOKEN USER: asks each operation of a running SNAPT and holds the answers to the document.
-An answer that differs, and an operation that has no example here, is told, and fails."""
+"""check_openapi.py OPENAPI URL USER MONTH admin=TOKEN bill=TOKEN read=TOKEN self=TOKEN: asks each operation of a running SNAPT,
+with a token of each scope, with a wrong one and without, and holds the answers to the document. `self` is of USER. An answer
+that differs, and an operation that has no example here, is told, and fails."""
+import concurrent.futures
 import json
+import re
 import sys
 import urllib.error
 import urllib.request
 
 KINDS = {"string": str, "boolean": bool, "object": dict, "array": list, "null": type(None)}
 BOOKING = "check-openapi-%s"
+SCOPES = ["read", "bill", "admin"]  # each may what those before it may
+CROWD, CROWDS = 16, 20
 
 
 def is_a(value, kind):
@@ -18,9 +23,15 @@ def is_a(value, kind):
     return isinstance(value, KINDS[kind])
 
 
+def allows(operation, scope):
+    named = re.findall("any|read|bill|admin|self", operation["description"].removeprefix("Scope: "))
+    least = [one for one in SCOPES if one in named]
+    return "any" in named or scope in named or bool(least) and scope in SCOPES[SCOPES.index(least[0]):]
+
+
 class Checker:
-    def __init__(self, document, url, token, user):
-        self.document, self.url, self.token, self.user = document, url.rstrip("/"), token, user
+    def __init__(self, document, url, user, tokens):
+        self.document, self.url, self.user, self.tokens = document, url.rstrip("/"), user, tokens
         self.faults = []
 
     def resolve(self, schema):
@@ -57,32 +68,72 @@ class Checker:
                 elif others is not True:
                     self.compare(item, others, f"{where}.{name}")
 
-    def ask(self, method, path, body=None, key=None, token=None):
-        headers = {"Authorization": "Bearer " + (token or self.token)}
+    def ask(self, method, path, body=None, key=None, token=""):
+        headers = {"Authorization": "Bearer " + token} if token else {}
         if key:
             headers["Idempotency-Key"] = key
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=25) as answer:
-                return answer.status, answer.headers.get_content_type(), answer.read()
+                return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as answer:
-            return answer.code, answer.headers.get_content_type(), answer.read()
+            return answer.code, answer.headers, answer.read()
 
-    def check(self, method, path, want, query="", body=None, key=None):
-        where = f"{method} {path}{query}"
-        operation = self.document["paths"][path][method.lower()]
-        real = path.replace("{user}", self.user).replace("{session}", "0" * 32)
-        status, kind, text = self.ask(method, real + query, body, key)
-        if status != want:
-            self.faults.append(f"{where}: {status} instead of {want}: {text[:200]!r}")
+    def hold(self, where, operation, answer, wanted):
+        status, headers, text = answer
+        if status not in wanted:
+            self.faults.append(f"{where}: {status} instead of {wanted}: {text[:200]!r}")
             return
+        if (status == 401) != (headers["WWW-Authenticate"] == "Bearer"):
+            self.faults.append(f"{where}: {status} with WWW-Authenticate: {headers['WWW-Authenticate']}")
         responses = operation["responses"]
-        described = self.resolve(responses.get(str(status), responses["default"]))["content"]
+        described = self.resolve(responses.get(str(status), responses["default"])).get("content", {})
+        kind = headers.get_content_type()
+        if status == 204:
+            return
         if kind not in described:
             self.faults.append(f"{where}: {kind} is not described")
         elif kind.endswith("json"):
-            self.compare(json.loads(text), described[kind]["schema"], where)
+            value = json.loads(text)
+            self.compare(value, described[kind]["schema"], where)
+            if kind == "application/problem+json" and value.get("status") != status:
+                self.faults.append(f"{where}: {status} says {value.get('status')}")
+
+    def check(self, token, method, path, want, query="", body=None, key=None, user=None):
+        operation = self.document["paths"][path][method.lower()]
+        real = path.replace("{user}", user or self.user).replace("{session}", "0" * 32)
+        name = next((scope for scope, one in self.tokens.items() if one == token), "a wrong token" if token else "no token")
+        self.hold(f"{method} {path}{query} ({name})", operation, self.ask(method, real + query, body, key, token), [want])
+
+    def check_scopes(self, examples):
+        """The first example of each operation with all tokens; what is not allowed is not looked at further."""
+        first = {}
+        for example in examples:
+            first.setdefault(example[:2], example)
+        for (method, path), (_, _, want, *rest) in first.items():
+            for scope, token in self.tokens.items():
+                is_allowed = allows(self.document["paths"][path][method.lower()], scope)
+                self.check(token, method, path, want if is_allowed else 403, *rest)
+            for token in "", self.tokens["admin"][:-2] + "__", self.tokens["self"] + "A":
+                self.check(token, method, path, 401, *rest)
+            if "{user}" in path:
+                self.check(self.tokens["self"], method, path, 403, *rest, user="nobody")
+        for path in "/v1/usage", "/v1/records":
+            self.check(self.tokens["self"], "GET", path, 200, f"?user={self.user}")
+            self.check(self.tokens["self"], "GET", path, 403, "?user=nobody")
+
+    def check_crowd(self):
+        """More questions of one token than may be under way: a page of flows behind the first takes its time."""
+        operation = self.document["paths"]["/v1/flows"]["get"]
+        for _ in range(CROWDS):
+            with concurrent.futures.ThreadPoolExecutor(CROWD) as pool:
+                answers = list(pool.map(lambda _: self.ask("GET", "/v1/flows?after=64", token=self.tokens["read"]), range(CROWD)))
+            for answer in answers:
+                self.hold("GET /v1/flows of a crowd", operation, answer, [200, 503])
+            if any(answer[0] == 503 for answer in answers):
+                return
+        self.faults.append("GET /v1/flows of a crowd: no 503")
 
     def run(self, month):
         examples = [
@@ -107,7 +158,9 @@ class Checker:
             ("POST", "/v1/users/{user}/adjustments", 422, "", {}, BOOKING % 3),
             ("DELETE", "/v1/sessions/{session}", 404), ("GET", "/metrics", 200)]
         for example in examples:
-            self.check(*example)
+            self.check(self.tokens["admin"], *example)
+        self.check_scopes(examples)
+        self.check_crowd()
         asked = {(example[0].lower(), example[1]) for example in examples}
         for path, item in self.document["paths"].items():
             for method in item:
@@ -117,9 +170,9 @@ class Checker:
 
 
 def main():
-    path, url, token, user, month = sys.argv[1:]
+    path, url, user, month, *tokens = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
-        faults = Checker(json.load(file), url, token, user).run(month)
+        faults = Checker(json.load(file), url, user, dict(token.split("=", 1) for token in tokens)).run(month)
     print("\n".join(faults))
     return 1 if faults else 0
 

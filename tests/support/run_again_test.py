@@ -105,6 +105,11 @@ class ClosingLine(unittest.TestCase):
         for code in (1, 75, 77, 143):
             self.assertEqual(self.judge(f"echo 'skipped: it'; exit {code}"), (code, ["skipped: it"]))
 
+    def test_the_last_line_of_one_that_skips_is_its_reason(self):
+        done = subprocess.run([SUPPORT / "check_closing_line.sh", "bash", "-c", "echo why; exit 77"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (77, "why\n"))
+
     def test_one_that_is_ended_still_says_why(self):
         script = "trap 'echo ended; exit 143' TERM; echo begun; while :; do read -rt 1; done"
         with subprocess.Popen([SUPPORT / "check_closing_line.sh", "bash", "-c", script], stdout=subprocess.PIPE, text=True,

@@ -38,7 +38,7 @@ function percent(part, whole) {
 
 // The effect of a quota or credit on a user now; empty where there is none.
 function allowanceText(allowance, timeText) {
-  const words = {warned: "near the end of the quota", noted: "used up", throttled: "throttled", stopped: "stopped"};
+  const words = {warned: "near the end of the " + (allowance ?? {}).of, noted: "used up", throttled: "throttled", stopped: "stopped"};
   if (!allowance || !words[allowance.state]) {
     return "";
   }

@@ -80,14 +80,14 @@ function shownSpan() {
 
 const MONEY_COLUMNS = [["charged", "gross_ud"], ["discount", "discount_ud"], ["to pay", "net_ud"]];
 
-function usageTable(caption, key, rows, nameOf) {
+function usageTable(caption, key, rows, nameOf, moneyColumns = MONEY_COLUMNS) {
   const columns = [{head: key, text: true}, {head: "up"}, {head: "down"}, {head: "saved"}, {head: "saved %"}];
-  return table(caption, hasMoney() ? [...columns, ...MONEY_COLUMNS.map(([head]) => ({head}))] : columns,
+  return table(caption, hasMoney() ? [...columns, ...moneyColumns.map(([head]) => ({head}))] : columns,
     rows.map((row) => [nameOf(row), bytes(row.payload_up), bytes(row.payload_down), bytes(row.saved),
-      percent(row.saved, row.pre), ...(hasMoney() ? MONEY_COLUMNS.map(([, name]) => money(row[name])) : [])]));
+      percent(row.saved, row.pre), ...(hasMoney() ? moneyColumns.map(([, name]) => money(row[name])) : [])]));
 }
 
-function showSums(rows, balance) {
+function showSums(rows, balance, quota) {
   const sums = [
     ["Payload", bytes((sum(rows, "payload_up") ?? 0n) + (sum(rows, "payload_down") ?? 0n))],
     ["Saved", bytes(sum(rows, "saved") ?? 0n) + " (" + percent(sum(rows, "saved") ?? 0n, sum(rows, "pre") ?? 0n) + ")"],
@@ -98,6 +98,9 @@ function showSums(rows, balance) {
   }
   if (balance !== null) {
     sums.push(["Balance, denarii", money(balance)]);
+  }
+  if (quota !== null && quota.quota_bytes !== null) {
+    sums.push(["Quota", bytes(quota.used_bytes) + " of " + bytes(quota.quota_bytes) + " used, until " + timeText(Number(quota.until))]);
   }
   show("sums", ...sums.map(([name, text]) => ["div", {}, [["dt", {}, [name]], ["dd", {}, [text]]]]));
 }
@@ -136,7 +139,7 @@ function showUsage(rows, users) {
       note: bytes(payload(row))}));
     show("users", ...(kept.length > 0
       ? [barChart(kept, "Payload of the users with most", chartWidth()), asTable(usageTable("Usage by user", "user", most,
-        (row) => row.user + (row.removed ? " (removed)" : "")))]
+        (row) => row.user + (row.removed ? " (removed)" : ""), [...MONEY_COLUMNS, ["balance", "balance_ud"]]))]
       : [["p", {}, ["Nobody used anything in this time."]]]));
   }
 }
@@ -162,13 +165,13 @@ function showSessions(sessions) {
   }
 }
 
-async function balanceShown() {
-  const user = isSelf() ? state.me.user : byId("user").value;
-  if (!hasMoney() || !user) {
+// An answer about the user, if one is chosen.
+async function askOfUser(user, what) {
+  if (!user) {
     return null;
   }
   try {
-    return (await askJson("v1/users/" + encodeURIComponent(user) + "/balance")).balance_ud;
+    return await askJson("v1/users/" + encodeURIComponent(user) + "/" + what);
   } catch (refusal) {
     if (refusal.status === 404) {
       return null;  // of a user that was removed
@@ -177,15 +180,29 @@ async function balanceShown() {
   }
 }
 
+// The page is shown without it, too.
+async function askQuota(user) {
+  try {
+    return await askOfUser(user, "quota");
+  } catch (refusal) {
+    if (refusal instanceof Refusal) {
+      return null;
+    }
+    throw refusal;
+  }
+}
+
 async function refresh() {
   say("Loading…");
   const asked = shownSpan();
-  const [usage, users, sessions, balance] = await Promise.all([
+  const user = isSelf() ? state.me.user : asked.user;
+  const [usage, users, sessions, account] = await Promise.all([
     askJson("v1/usage", {...asked, by: "day,class"}),
     isSelf() ? {rows: []} : askJson("v1/usage", {...asked, by: "user"}),
-    askJson("v1/sessions"), balanceShown()]);
+    askJson("v1/sessions"), hasMoney() ? askOfUser(user, "balance") : null]);
+  const quota = await askQuota(user);  // a token may ask four things at once
   state.usage = usage.rows;
-  showSums(usage.rows, balance);
+  showSums(usage.rows, account && account.balance_ud, quota);
   showUsage(usage.rows, users.rows);
   showSessions(sessions);
   byId("export-statement").hidden = !hasMoney() || !(isSelf() || asked.user);

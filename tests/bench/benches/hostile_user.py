@@ -42,6 +42,7 @@ ATTACKS = [
     ("expansions", "such sections, 0.6 Mbit/s", "packets", 20_000, 440),
     ("moves", "moves", "datagrams", 500, 0),
     ("moves", "moves, 100 a second", "datagrams", 50, 100),
+    ("frames", "as many frames as a body may have", "datagrams", 5_000, 0),
     ("refusals", "logins that are refused and fill the log", "logins", 50, 0),
     ("tcp", "TCP data in bulk", "datagrams", 3_000, 0),
     ("all", "all at once", "bytes", 1_000_000, 0),

@@ -48,3 +48,7 @@ def run(context, result):
     result.row(f"{named}: a statement", month["statement_s"], "s", must=STATEMENT_S, lower=True, n=3)
     result.row(f"{named}: what the web page asks for", month["web_page_s"], "s", must=PAGE_S, lower=True, n=3)
     result.row(f"{named}: a page of 1000 records in the middle", month["page_s"], "s", must=PAGE_S, lower=True, n=3)
+    year = f"a user's year of {month['year_records']:,} records".replace(",", " ")
+    result.row(f"{year}: usage", month["year_s"], "s", must=USER_S, lower=True, n=3)
+    result.row(f"{year}: usage by month", month["months_of_year_s"], "s", must=USER_S, lower=True, n=3)
+    result.row(f"{year}: usage by day and class", month["days_of_year_s"], "s", must=USER_S, lower=True, n=3)

@@ -1,4 +1,5 @@
-// A month of a provider: what `usage`, a page of records, a statement and the web page cost on it.
+// A month of a provider, and a year of one of its users: what `usage`, a page of records, a
+// statement and the web page cost on them.
 #include "common/base/traffic_class.hpp"
 #include "snapt/accounting/account_statement.hpp"
 #include "snapt/accounting/plan_store.hpp"
@@ -23,14 +24,22 @@ namespace {
 constexpr int64_t kMonthUs = 30 * 24 * kHourUs;
 // 2026-11-01 00:00:00 UTC
 constexpr int64_t kMonthBeginUs = 1'793'491'200 * kSecondUs;
+// The year that ends with the month.
+constexpr int64_t kYearUs = 365 * 24 * kHourUs;
+constexpr int64_t kYearBeginUs = kMonthBeginUs + kMonthUs - kYearUs;
 constexpr uint64_t kUsers = 1000;
 constexpr uint64_t kMany = 10'000'000;
 constexpr uint64_t kRecordsOfAFlow = 3;
+constexpr const char* kSettings = "PRAGMA synchronous=OFF; PRAGMA cache_size=-500000;";
 // So much of the records is written as a SNAPT does it.
 constexpr uint64_t kPart = 20;
 // Whose usage is charged, and asked for by itself.
 constexpr int64_t kChargedAccount = 8;
 constexpr const char* kChargedUser = "user-7";
+// Who has a record in each minute of a year.
+constexpr int64_t kYearAccount = 9;
+constexpr const char* kYearUser = "user-8";
+constexpr uint64_t kYearRecords = 365 * 24 * 60;
 
 std::string ledger_path(const std::string& folder) {
     return folder + "/" + snapt::kLedgerFileName;
@@ -44,31 +53,36 @@ void make_accounts(Database& database) {
     }
 }
 
-// The records of a month in the order in which a SNAPT seals them: each minute those of some flows,
-// with their sums. `account` 0: of all in turn.
-void write_month(Database& database,
-                 int64_t epoch,
-                 uint64_t records,
-                 int64_t account,
-                 base::Random& random,
-                 bool has_sums = true) {
+struct Part {
+    int64_t epoch = 0;
+    uint64_t records = 0;
+    int64_t account = 0;  // 0: of all in turn
+    int64_t begin_us = kMonthBeginUs;
+    int64_t length_us = kMonthUs;
+    bool has_sums = true;
+};
+
+// Records of a span in the order in which a SNAPT seals them: each minute those of some flows, with
+// their sums.
+void write_records(Database& database, const Part& part, base::Random& random) {
     auto store = must_have(snapt::RecordStore::open(database), "records");
     snapt::RecordSums sums;
     const auto seal = [&] {
-        must(!has_sums || store.write(sums).has_value(), "sums");
+        must(!part.has_sums || store.write(sums).has_value(), "sums");
         sums = {};
     };
     flow::UsageRecord record;
     record.snapt_id = "zrh-1";
-    record.epoch = epoch;
+    record.epoch = part.epoch;
     record.proto = 6;
     record.active_us = 30 * kSecondUs;
     record.cnapt_id = "laptop";
-    const uint64_t minutes = static_cast<uint64_t>(kMonthUs / (60 * kSecondUs));
+    const uint64_t minutes = static_cast<uint64_t>(part.length_us / (60 * kSecondUs));
     must(database.execute("BEGIN").has_value(), "begin");
-    for (uint64_t i = 0; i < records; ++i) {
+    for (uint64_t i = 0; i < part.records; ++i) {
         record.seq = static_cast<int64_t>(i);
-        record.account_id = account != 0 ? account : 1 + static_cast<int64_t>(random.below(kUsers));
+        record.account_id =
+            part.account != 0 ? part.account : 1 + static_cast<int64_t>(random.below(kUsers));
         record.user_id = "user-" + std::to_string(record.account_id - 1);
         record.flow_id = static_cast<int64_t>(i / kRecordsOfAFlow);
         record.flags = flow::record_flag::kHasAccount | flow::record_flag::kLossUnknown |
@@ -76,7 +90,7 @@ void write_month(Database& database,
         record.cls = static_cast<int64_t>(random.below(4));
         const int64_t before = record.t_end;
         record.t_end =
-            kMonthBeginUs + static_cast<int64_t>(i * minutes / records + 1) * 60 * kSecondUs;
+            part.begin_us + static_cast<int64_t>(i * minutes / part.records + 1) * 60 * kSecondUs;
         if (record.t_end != before) {
             seal();
         }
@@ -152,6 +166,16 @@ class Questions {
         }
         return seconds_of([&] { ask(query); });
     }
+    // The year, in the user's zone.
+    double year(const std::vector<snapt::UsageKey>& by) {
+        snapt::UsageQuery query;
+        query.by = by;
+        query.zone = "Europe/Zurich";
+        query.user = kYearUser;
+        query.from_us = kYearBeginUs - kHourUs;
+        query.to_us = kYearBeginUs + kYearUs - kHourUs;
+        return seconds_of([&] { ask(query); });
+    }
     double statement() {
         return seconds_of([&] {
             const auto month = must_have(
@@ -198,17 +222,18 @@ class Questions {
 // them, the others without sums, which are made at last as an older database gets them.
 void make_month(const std::string& folder, uint64_t records, base::Random& random) {
     auto database = must_have(Database::open(ledger_path(folder), OpenMode::Renew), "ledger");
-    constexpr const char* kSettings = "PRAGMA synchronous=OFF; PRAGMA cache_size=-500000;";
     must(database.execute(kSettings).has_value(), "settings");
     make_accounts(database);
     const uint64_t charged = std::min<uint64_t>(records, 4 * 30 * 24 * 4);
-    write_month(database, 1, charged, kChargedAccount, random);
+    write_records(database, {1, charged, kChargedAccount}, random);
     book_month(database);
     const uint64_t part = records / kPart;
     auto began = std::chrono::steady_clock::now();
-    write_month(database, 2, part, 0, random);
+    write_records(database, {2, part}, random);
     const double written = seconds_since(began);
-    write_month(database, 3, records - part, 0, random, false);
+    Part rest{3, records - part};
+    rest.has_sums = false;
+    write_records(database, rest, random);
     must(database
              .execute(
                  "DROP TABLE usage_sum; DROP TRIGGER usage_is_subtracted; DROP TRIGGER "
@@ -222,6 +247,41 @@ void make_month(const std::string& folder, uint64_t records, base::Random& rando
                 written / static_cast<double>(part) * 1e6, seconds_since(began));
 }
 
+void ask_about_month(const std::string& folder, uint64_t records) {
+    auto database = must_have(Database::open(ledger_path(folder), OpenMode::ReadOnly), "ledger");
+    using enum snapt::UsageKey;
+    Questions questions(database);
+    std::printf("\"usage_s\": %.3f, \"by_user_s\": %.3f, \"by_day_s\": %.3f, ", questions.usage({}),
+                questions.usage({User}), questions.usage({Day}));
+    std::printf("\"of_user_s\": %.4f, \"days_of_user_s\": %.4f, \"statement_s\": %.3f, ",
+                questions.usage({Month}, kChargedUser), questions.usage({Day, Class}, kChargedUser),
+                questions.statement());
+    std::printf("\"web_page_s\": %.3f, \"page_s\": %.4f, ", questions.web_page(),
+                questions.page_behind(static_cast<int64_t>(records / 2)));
+}
+
+// After the questions about the month alone.
+void make_year(const std::string& folder, uint64_t records, base::Random& random) {
+    auto database = must_have(Database::open(ledger_path(folder), OpenMode::Renew), "ledger");
+    must(database.execute(kSettings).has_value(), "settings");
+    Part year;
+    year.epoch = 4;
+    year.records = std::min(records, kYearRecords);
+    year.account = kYearAccount;
+    year.begin_us = kYearBeginUs;
+    year.length_us = kYearUs;
+    write_records(database, year, random);
+    std::printf("\"year_records\": %llu, ", static_cast<unsigned long long>(year.records));
+}
+
+void ask_about_year(const std::string& folder) {
+    auto database = must_have(Database::open(ledger_path(folder), OpenMode::ReadOnly), "ledger");
+    using enum snapt::UsageKey;
+    Questions questions(database);
+    std::printf("\"year_s\": %.4f, \"months_of_year_s\": %.4f, \"days_of_year_s\": %.4f}\n",
+                questions.year({}), questions.year({Month}), questions.year({Day, Class}));
+}
+
 }  // namespace
 
 void run_month(const Settings& settings) {
@@ -230,17 +290,9 @@ void run_month(const Settings& settings) {
     base::SeededRandom random(settings.seed);
     std::printf("{\"records\": %llu, ", static_cast<unsigned long long>(records));
     make_month(folder.path(), records, random);
-    auto database =
-        must_have(Database::open(ledger_path(folder.path()), OpenMode::ReadOnly), "ledger");
-    using enum snapt::UsageKey;
-    Questions questions(database);
-    std::printf("\"usage_s\": %.3f, \"by_user_s\": %.3f, \"by_day_s\": %.3f, ", questions.usage({}),
-                questions.usage({User}), questions.usage({Day}));
-    std::printf("\"of_user_s\": %.4f, \"days_of_user_s\": %.4f, \"statement_s\": %.3f, ",
-                questions.usage({Month}, kChargedUser), questions.usage({Day, Class}, kChargedUser),
-                questions.statement());
-    std::printf("\"web_page_s\": %.3f, \"page_s\": %.4f}\n", questions.web_page(),
-                questions.page_behind(static_cast<int64_t>(records / 2)));
+    ask_about_month(folder.path(), records);
+    make_year(folder.path(), records, random);
+    ask_about_year(folder.path());
 }
 
 }  // namespace continuo::bench

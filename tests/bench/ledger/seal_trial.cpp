@@ -2,6 +2,7 @@
 // users, are sealed, saved, or closed at once.
 #include "snapt/accounting/accountant.hpp"
 #include "tests/bench/ledger/trial.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kFlows = 65'536;
+constexpr uint64_t kFlows = tests::kHasSanitizer ? 4096 : 65'536;  // a sixteenth, as of seeds
 constexpr size_t kUsers = 1000;
 constexpr auto kIdleTime = std::chrono::milliseconds(300);
 // A flow comes and goes so often beside those.

@@ -249,6 +249,10 @@ Offered send_expansions(const Account& account, const std::string& node, Pace pa
     });
 }
 
+void add_frames(Forge& forge, uint64_t round) {
+    forge.add(TrafficClass::LtLd, frames_body(static_cast<uint32_t>(round)));
+}
+
 // A download that is never acknowledged, and then the bodies from `fill` in each round.
 template <typename Fill>
 Offered after_a_download(const Account& account, const std::string& node, Pace pace, Fill fill) {
@@ -269,7 +273,7 @@ Offered after_a_download(const Account& account, const std::string& node, Pace p
     }
     pace.begin_now();
     for (uint64_t round = 0; pace.next(); ++round) {
-        fill(forge, round);
+        fill(forge, *link, round);
         if (round % 64 == 0) {
             forge.answer();
         }
@@ -283,18 +287,43 @@ Offered after_a_download(const Account& account, const std::string& node, Pace p
     return offered;
 }
 
+// Sealed, by the control link; waits for room there.
+void send_by_tcp(Forge& forge, HostileLink& link, const Body& body) {
+    while (link.step() && (link.has_unsent() ||
+                           link.control().pending_bytes() >= control::kMaxPendingOutputBytes / 2)) {
+        link.wait_and_step(base::milliseconds(1));
+    }
+    const base::ByteView datagram = forge.seal_for_tcp(TrafficClass::LtLd, body);
+    forge.count_tcp(link.control().send_datagram(datagram).has_value());
+}
+
+template <bool kByTcp>
 Offered send_acks(const Account& account, const std::string& node, Pace pace) {
-    return after_a_download(account, node, pace, [](Forge& forge, uint64_t /*round*/) {
-        forge.add(TrafficClass::LtLd, ack_body(forge.highest(TrafficClass::HtHd).value_or(0)));
+    return after_a_download(account, node, pace, [](Forge& forge, HostileLink& link, uint64_t) {
+        const Body body = ack_body(forge.highest(TrafficClass::HtHd).value_or(0));
+        if constexpr (kByTcp) {
+            send_by_tcp(forge, link, body);
+        } else {
+            forge.add(TrafficClass::LtLd, body);
+        }
     });
 }
 
+// `kByTcp`: each second one goes to the path over TCP.
+template <bool kByTcp>
 Offered send_moves(const Account& account, const std::string& node, Pace pace) {
-    return after_a_download(account, node, pace, [](Forge& forge, uint64_t round) {
-        const auto path = static_cast<uint8_t>((round + 1) % 2);
-        forge.send_on(path, TrafficClass::LtLd, announcement(path, static_cast<uint16_t>(round)));
-        forge.answer();
-    });
+    return after_a_download(
+        account, node, pace, [](Forge& forge, HostileLink& link, uint64_t round) {
+            const bool is_second = round % 2 == 1;
+            const auto number = static_cast<uint16_t>(round);
+            if (kByTcp && is_second) {
+                send_by_tcp(forge, link, {announcement(wire::kTcpPath, number), 0});
+            } else {
+                const uint8_t path = kByTcp || is_second ? 0 : 1;
+                forge.send_on(path, TrafficClass::LtLd, announcement(path, number));
+            }
+            forge.answer();
+        });
 }
 
 // One session after the other, each with flows of its own, and closed.
@@ -400,8 +429,12 @@ const std::vector<Attack>& attacks() {
         {"bulk", "UDP data in bulk", datagrams_of<add_bulk>},
         {"datagrams", "these five in turn", datagrams_of<add_any>},
         {"expansions", "datagrams of three sections that become 135 packets", send_expansions},
-        {"acks", "ACKs of 500 ranges, of what is not acknowledged", send_acks},
-        {"moves", "announcements, of two paths in turn", send_moves},
+        {"acks", "ACKs of 500 ranges, of what is not acknowledged", send_acks<false>},
+        {"moves", "announcements, of two paths in turn", send_moves<false>},
+        {"tcp-acks", "such ACKs by the control link", send_acks<true>},
+        {"tcp-moves", "announcements, of UDP and TCP in turn", send_moves<true>},
+        {"frames", "as many frames as a body may have, of each type in turn",
+         datagrams_of<add_frames>},
         {"tcp", "TCP data in bulk", tcp_data},
         {"apps", "APPS with 1024 names and modes", send_apps},
         {"questions", "questions about usage and session", send_questions},

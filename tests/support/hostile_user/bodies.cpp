@@ -8,6 +8,8 @@
 #include "common/wire/body.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 namespace continuo::tests {
 
@@ -39,7 +41,93 @@ Bytes packet_of(const packet::HeaderFields& fields, size_t payload_bytes, uint64
     return packet;
 }
 
+template <typename Frame>
+void write_frames(base::ByteWriter& writer,
+                  const std::function<Frame(uint32_t)>& frame,
+                  size_t most = wire::kMaxFrames) {
+    for (uint32_t i = 0; i < most; ++i) {
+        const Frame one = frame(i);
+        if (one.size() > writer.room()) {
+            return;
+        }
+        one.serialize(writer);
+    }
+}
+
+// A whole packet, since a copy must not set contexts, behind a COPY of what never came: of the
+// class of the datagram, on another path.
+void write_copy(base::ByteWriter& writer, uint32_t round) {
+    packet::HeaderFields fields = fields_of(packet::Protocol::Udp);
+    fields.destination_port = 9;
+    wire::Copy copy;
+    copy.space = {base::TrafficClass::LtLd, 1, 0};
+    copy.sequence = round;
+    copy.serialize(writer);
+    wire::SectionHead{}.serialize_last(writer);
+    elision::write_whole_entry(packet_of(fields, 1000), writer);
+}
+
 }  // namespace
+
+Body frames_body(uint32_t round) {
+    constexpr std::array<uint8_t, 8> kPiece{};
+    constexpr uint32_t kKinds = 6;
+    const uint32_t turn = round / kKinds;
+    Bytes body(Body::kMaxBytes);
+    base::ByteWriter writer(body);
+    const auto number_of = [turn](uint32_t i) { return turn * uint32_t{wire::kMaxFrames} + i; };
+    switch (round % kKinds) {
+    case 0:  // pieces of entries of which no other piece comes
+        write_frames<wire::Fragment>(writer, [&](uint32_t i) {
+            return wire::Fragment{static_cast<uint16_t>(number_of(i) % wire::kMaxFragmentIds), 1,
+                                  false, false, kPiece};
+        });
+        break;
+    case 1:  // of as many spaces as may have one, which carry nothing
+        write_frames<wire::Floor>(
+            writer,
+            [&](uint32_t i) {
+                return wire::Floor{{base::TrafficClass::HtHd,
+                                    static_cast<uint8_t>(i / wire::kMaxLanes),
+                                    static_cast<uint8_t>(i % wire::kMaxLanes)},
+                                   number_of(i)};
+            },
+            elision::kMaxSpaces);
+        break;
+    case 2:
+        write_frames<wire::Challenge>(writer, [&](uint32_t i) {
+            wire::Challenge challenge;
+            base::store_big_endian(challenge.token.data(), number_of(i));
+            return challenge;
+        });
+        break;
+    case 3:  // flows that were never opened
+        write_frames<wire::Closed>(writer, [&](uint32_t i) {
+            wire::Closed closed;
+            for (uint32_t n = 0; closed.add((number_of(i) + n * 7) % 65536);) {
+                ++n;
+            }
+            return closed;
+        });
+        break;
+    case 4:
+        write_frames<wire::Order>(writer, [&](uint32_t i) {
+            wire::Order order;
+            order.paths = 3;
+            for (uint32_t n = 0;
+                 order.add((number_of(i) * 16 + n) % 65536, static_cast<uint16_t>(number_of(i)));) {
+                ++n;
+            }
+            return order;
+        });
+        break;
+    default:
+        write_copy(writer, turn);
+        break;
+    }
+    CTN_ASSERT(writer.ok());
+    return {writer.written(), 0};
+}
 
 Body expanding_body() {
     constexpr size_t kPackets = 45;

@@ -194,8 +194,13 @@ void Forge::answer_one(base::MutableByteView datagram, uint8_t path) {
 }
 
 base::ByteView Forge::seal_for_tcp(base::TrafficClass traffic_class, const Body& body) {
-    const size_t length = seal(datagrams_[0], traffic_class, wire::kTcpPath, body.bytes());
-    return base::ByteView(datagrams_[0]).first(length);
+    lengths_[0] = seal(datagrams_[0], traffic_class, wire::kTcpPath, body.bytes());
+    return base::ByteView(datagrams_[0]).first(lengths_[0]);
+}
+
+void Forge::count_tcp(bool was_taken) {
+    offered_.datagrams += was_taken ? 1U : 0U;
+    offered_.bytes += was_taken ? lengths_[0] : 0U;
 }
 
 void Forge::flush() {

@@ -76,6 +76,7 @@ class Forge {
     }
     // Sealed for TCP. Valid until the next call of this object.
     base::ByteView seal_for_tcp(base::TrafficClass traffic_class, const Body& body);
+    void count_tcp(bool was_taken);
     void flush();
     const Offered& offered() const { return offered_; }
 

@@ -366,9 +366,13 @@ TEST(CapturePlan, RulesThatEveryPacketMeetsBeginWithWhatSeldomMatches) {
     const std::string text = build_capture_plan(both_versions()).ruleset;
     EXPECT_FALSE(contains(text, "{ \"lo\""));
     for (const char* first :
-         {"    oifname != ", "    iifname != ", "    ip saddr != { ", "    ip6 saddr != { "}) {
+         {"    oifname != ", "    iifname != ", " ip saddr != { ", " ip6 saddr != { "}) {
         EXPECT_FALSE(contains(text, first)) << first;
     }
+    EXPECT_TRUE(contains(text, "\n    ip daddr >= 224.0.0.0 ip daddr { 224.0.0.0/4, "
+                               "255.255.255.255 } counter name multicast drop\n"));
+    EXPECT_LT(text.find("\n    meta l4proto tcp return\n    meta l4proto udp return\n"),
+              text.find("meta l4proto != {"));
 }
 
 TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {

@@ -80,7 +80,7 @@ inline std::vector<Message> all_messages() {
             Close{CloseReason::Draining, "maintenance"},
             Data{kDatagram},
             Allowance{AllowanceState::Throttled, AllowanceKind::Quota, 5'000'000, 5'000'001,
-                      1'796'083'200, 128'000}};
+                      1'796'083'200, 128'000, -2'000'000, AllowanceCredit{5'000'000, 1}}};
 }
 
 }  // namespace continuo::control

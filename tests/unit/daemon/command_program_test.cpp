@@ -68,6 +68,13 @@ TEST(RunProgram, MistakesGoToStderrAndRunNothing) {
     EXPECT_EQ(run.name, "");
 }
 
+TEST(RunProgram, IsGivenOneForm) {
+    const Outcome run({"usage", "--json", "--csv"});
+    EXPECT_EQ(run.exit_code, report::kExitUsage);
+    EXPECT_EQ(run.err, "prog: name one of --csv and --json\n");
+    EXPECT_EQ(run.name, "");
+}
+
 TEST(Options, HaveTheProgramsDefaults) {
     constexpr DefaultPaths kDefaults = {"c", "s", "d"};
     const RunOptions given =

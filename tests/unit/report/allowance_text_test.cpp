@@ -23,6 +23,21 @@ TEST(AllowanceText, SaysHowMuchIsUsedWhatFollowsAndUntilWhen) {
               "2026-12-01T00:00:00Z");
     EXPECT_EQ(text_of(R"({"of":"credit","state":"noted","quota_bytes":null,"until":null})"),
               "no credit is left; until a payment is booked");
+    EXPECT_EQ(text_of(R"({"of":"credit","state":"warned","quota_bytes":null,"until":null})"),
+              "the credit runs low: most of it is used");
+}
+
+TEST(AllowanceText, SaysWhatIsLeftOfTheMoney) {
+    const auto money = [](const char* json) { return money_text(*JsonValue::parse(json)); };
+    EXPECT_EQ(money(R"({"balance_ud":5000000,"credit_ud":0,"unbooked_ud":800000,)"
+                    R"("left_ud":4200000})"),
+              "4.200000 denarii are left (balance 5.000000, not booked yet 0.800000, credit "
+              "0.000000)");
+    EXPECT_EQ(money(R"({"balance_ud":-1500000,"credit_ud":null,"left_ud":null})"),
+              "the balance is -1.500000 denarii");
+    for (const char* json : {"null", "{}", "5"}) {
+        EXPECT_EQ(money(json), "") << json;
+    }
 }
 
 TEST(AllowanceText, IsEmptyWhereNothingIsLimited) {

@@ -1,5 +1,7 @@
 #include "common/report/csv.hpp"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace continuo::report {
@@ -17,6 +19,15 @@ TEST(Csv, TextIsNoFormulaAndNumbersStay) {
               "\"'\ra\",\"'=a,\"\"b\"\"\",'-1+a,'-,'-inf\r\n");
     EXPECT_EQ(csv_line({"-6", "-17.65", "-1e-07", "0", "a=b", "'=1"}),
               "-6,-17.65,-1e-07,0,a=b,'=1\r\n");
+}
+
+TEST(Csv, RowsHaveTheFieldsThatAreNamed) {
+    constexpr std::array<std::string_view, 4> kNames = {"b", "a", "c", "d"};
+    const auto rows = JsonValue::parse(R"([{"a":"x,y","b":-1.5,"c":null,"e":1},{"d":[1],"c":{}}])");
+    ASSERT_TRUE(rows);
+    EXPECT_EQ(rows_csv(rows->items(), kNames), "b,a,c,d\r\n-1.5,\"x,y\",,\r\n,,,\r\n");
+    EXPECT_EQ(rows_csv({}, kNames), "b,a,c,d\r\n");
+    EXPECT_EQ(csv_row(std::string(R"({"a":true})"), kNames), ",true,,\r\n");
 }
 
 TEST(UsageCsv, NamesOfAppsAreNoFormulas) {
@@ -41,6 +52,13 @@ TEST(UsageCsv, HasTheKeysAskedForAndTheNamesOfTheJson) {
               "net_ud,net_ud_per_mb\r\n"
               "bob,3,2026-11-27,lt-ld,2,10,20,12,22,34,40,0,1,2,43,-6,-17.65,,5,"
               "9007199254740993,-7\r\n");
+}
+
+TEST(UsageCsv, HasBalancesByUserAlone) {
+    const auto usage = JsonValue::parse(R"({"rows":[{"user":"bob","balance_ud":-5}]})");
+    ASSERT_TRUE(usage);
+    EXPECT_TRUE(usage_csv(*usage, {"user"}).ends_with(",-5\r\n"));
+    EXPECT_EQ(usage_csv(*usage, {"user", "day"}).find("balance_ud"), std::string::npos);
 }
 
 TEST(UsageCsv, HasItsHeadWithoutRows) {

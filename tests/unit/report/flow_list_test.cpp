@@ -1,5 +1,7 @@
 #include "common/report/flow_list.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace continuo::report {
@@ -141,6 +143,22 @@ TEST(FlowList, IsAskedForPageByPage) {
     EXPECT_EQ(one->items()[0].text("process"), "curl");
     EXPECT_EQ(cut.err, "(the first 1 of 3, see --limit)\n");
     EXPECT_EQ(run({{"--json", ""}, {"--user", "nobody"}}).out, "[]\n");
+}
+
+TEST(FlowList, IsCommaSeparatedOnRequest) {
+    PagedDaemon daemon;
+    const auto run = [&](std::vector<std::pair<std::string, std::string>> options, bool with_user) {
+        return flows_command(daemon.access(), command(std::move(options)), with_user, false,
+                             kAnyWidth);
+    };
+    const std::string all = run({{"--csv", ""}}, true).out;
+    EXPECT_TRUE(all.starts_with("user,node,flow_id,proto,src,sport,")) << all;
+    EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 5) << "closed ones, too";
+    const CommandOutput cut = run({{"--csv", ""}, {"--limit", "1"}}, false);
+    EXPECT_TRUE(cut.out.starts_with("flow_id,proto,src,sport,")) << cut.out;
+    EXPECT_NE(cut.out.find(",curl,"), std::string::npos) << cut.out;
+    EXPECT_EQ(std::count(cut.out.begin(), cut.out.end(), '\n'), 2);
+    EXPECT_EQ(cut.err, "(the first 1 of 3, see --limit)\n");
 }
 
 TEST(FlowList, IsNotAskedForForEver) {

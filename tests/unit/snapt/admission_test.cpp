@@ -115,6 +115,37 @@ TEST_F(AdmissionTest, ANodeIsToldOfAThrottleOnceItActs) {
     EXPECT_TRUE(was_logged("allowance", "state=throttled"));
 }
 
+// A hundredth of what the bookings leave, which here are 50 denarii.
+TEST_F(AdmissionTest, ANodeIsToldItsMoneyInParts) {
+    log_in("alice");
+    UserMeter& meter = *relay->sessions()[0]->share->meter;
+    constexpr int64_t kDenarius = 1'000'000;
+    const auto has = [&](int64_t unbooked_ud, bool is_low) {
+        CreditGrant grant;
+        grant.is_low = is_low;
+        grant.money = AccountMoney{40 * kDenarius, unbooked_ud, 10 * kDenarius};
+        meter.set_credit(grant);
+        admission->on_tick();
+    };
+    const auto is_told = [&](int64_t unbooked_ud) {
+        return wait([&] {
+            return node.allowance && node.allowance->balance_ud == 40 * kDenarius &&
+                   node.allowance->credit == control::AllowanceCredit{10 * kDenarius, unbooked_ud};
+        });
+    };
+    has(0, false);
+    ASSERT_TRUE(is_told(0));
+    has(kDenarius / 2 - 1, false);
+    has(kDenarius / 2, false);
+    ASSERT_TRUE(is_told(kDenarius / 2));
+    EXPECT_EQ(node.allowances, 2) << "less is no news";
+    has(kDenarius / 2 + 1, true);
+    ASSERT_TRUE(is_told(kDenarius / 2 + 1));
+    EXPECT_EQ(node.allowance->state, control::AllowanceState::Warned);
+    EXPECT_EQ(node.allowance->kind, control::AllowanceKind::Credit);
+    EXPECT_TRUE(was_logged("allowance", "state=warned"));
+}
+
 TEST_F(AdmissionTest, RefusalsAreLoggedWithTheReason) {
     const base::Endpoint from = *base::Endpoint::parse("192.0.2.7:4711");
     config.limits.user_sessions = 1;

@@ -154,7 +154,10 @@ struct NodeSide final : cnapt::ControlClientHandler {
     void on_keepalive_request() override { ++keepalives; }
     void on_usage(const control::UsageReply& reply) override { usage.push_back(reply); }
     void on_session_state(bool known) override { session_states.push_back(known); }
-    void on_allowance(const control::Allowance& told) override { allowance = told; }
+    void on_allowance(const control::Allowance& told) override {
+        allowance = told;
+        ++allowances;
+    }
     void on_datagrams(dataplane::DatagramQueue& queue) override {
         queue.pull([&](base::MutableByteView datagram) {
             early += established.empty() ? 1 : 0;
@@ -180,6 +183,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     base::Endpoint last_remote;
     int rekeys_wanted = 0;
     int keepalives = 0;
+    int allowances = 0;
     int losses = 0;
     int early = 0;  // datagrams before it was established
     int rooms = 0;

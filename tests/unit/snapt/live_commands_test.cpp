@@ -120,5 +120,16 @@ TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {
     EXPECT_EQ(run({"top"}).out, "no sessions\n");
 }
 
+TEST_F(LiveCommands, TopIsCommaSeparatedOnRequest) {
+    reply_ =
+        R"({"rows":[{"user":"alice","class":"ht-hd","sessions":1,"up_bits_per_s":1000,)"
+        R"("down_bits_per_s":2000000,"up_bytes":1024,"down_bytes":2048,"down_saved_percent":40.5}],)"
+        R"("others":{"rows":17}})";
+    EXPECT_EQ(run({"top", "--by", "user,class", "--csv"}).out,
+              "user,class,sessions,up_bits_per_s,down_bits_per_s,up_bytes,down_bytes,"
+              "down_saved_percent\r\nalice,ht-hd,1,1000,2000000,1024,2048,40.5\r\n");
+    EXPECT_TRUE(run({"top", "--csv"}).out.starts_with("user,sessions,")) << "as without --by";
+}
+
 }  // namespace
 }  // namespace continuo::snapt

@@ -55,6 +55,8 @@ TEST_F(MoneyCommands, APaymentIsBookedOnceForItsReference) {
     EXPECT_EQ(other.err, "snapt: nothing is booked: another entry has this reference already\n");
     EXPECT_EQ(run({"balance", "alice"}).out, "USER   ACCOUNT    BALANCE  ENTRIES\n"
                                              "alice        1  50.000000        1\n");
+    EXPECT_EQ(run({"balance", "--csv"}).out, "user,account,removed,balance_ud,entries\r\n"
+                                             "alice,1,,50000000,1\r\nbob,2,,0,0\r\n");
 }
 
 TEST_F(MoneyCommands, ACorrectionGoesEitherWay) {

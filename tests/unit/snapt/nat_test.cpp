@@ -164,6 +164,28 @@ TEST(DenyList, DenyWinsOverAllowAndOverlapsAreMerged) {
                                [](auto& a, auto& b) { return a.address < b.address; }));
 }
 
+TEST(RelayRuleset, OnlyDestinationsNearADeniedOneAreLookedUp) {
+    RelayOptions options = usual();
+    const std::string text = build_relay_ruleset(options);
+    EXPECT_TRUE(contains(text, "\n    ip daddr & 255.0.0.0 { 0.0.0.0, 10.0.0.0, 100.0.0.0, "
+                               "127.0.0.0, 168.0.0.0, 169.0.0.0, 172.0.0.0, 192.0.0.0, 198.0.0.0, "
+                               "224.0.0.0, "));
+    EXPECT_TRUE(contains(text, "254.0.0.0, 255.0.0.0 } ip daddr @denied4 counter name denied "
+                               "reject with icmpx type admin-prohibited\n"));
+    EXPECT_TRUE(contains(text, "\n    ip6 daddr & ff00:: { ::, 2000::, fc00::, fd00::, fe00::, "
+                               "ff00:: } ip6 daddr @denied6 counter name denied reject "));
+    // Prefixes shorter than an octet, and no octet's beginning.
+    options.deny = {IpPrefix{address("15.1.2.3"), 6}, prefix("4000::/3")};
+    const std::string more = build_relay_ruleset(options);
+    EXPECT_TRUE(contains(more, "10.0.0.0, 12.0.0.0, 13.0.0.0, 14.0.0.0, 15.0.0.0, 100.0.0.0, "));
+    EXPECT_TRUE(contains(more, "2000::, 4000::, 4100::, "));
+    EXPECT_TRUE(contains(more, "5f00::, fc00::, "));
+    options.deny.clear();
+    options.allow = {prefix("0.0.0.0/0"), prefix("::/0")};
+    EXPECT_TRUE(contains(build_relay_ruleset(options), "\n    ip daddr @denied4 counter"))
+        << "nothing is denied";
+}
+
 TEST(RelayRuleset, MasqueradesByDefaultWithThePortRange) {
     RelayOptions options = usual();
     options.source_ports = {{2000, 3000}};
@@ -268,6 +290,7 @@ TEST(ConnectionLimit, TheTableIsNotTheRelaysAndItsChainNamesTheLimit) {
               0U);
     EXPECT_TRUE(contains(text, "  chain at_most_256x64 {"));
     EXPECT_EQ(limit_chain({256, 64}), "at_most_256x64");
+    EXPECT_TRUE(contains(text, "policy accept;\n    ct state established accept\n    iifname"));
     EXPECT_TRUE(contains(text,
                          "iifname \"snapt0\" ct state new ct status ! confirmed add @leases4 { "
                          "ip saddr . ct id & 255 ct count over 64 } goto refuse"));

@@ -98,6 +98,12 @@ TEST_F(QuotaCommands, AreShownAndTakenAway) {
     EXPECT_EQ(answer->items()[0]["quota_bytes"].integer(), int64_t{50} << 30);
     EXPECT_EQ(answer->items()[0]["used_bytes"].integer(), 0);
     EXPECT_EQ(run({"quota", "show", "bob"}).out.substr(0, 4), "USER");
+    const std::string csv = run({"quota", "show", "--csv"}).out;
+    EXPECT_TRUE(csv.starts_with("user,account,quota_bytes,period,zone,from,until,used_bytes,"
+                                "used_percent,credit_limit_ud,balance_ud,then\r\n"
+                                "bob,2,53687091200,month,UTC,"))
+        << csv;
+    EXPECT_TRUE(csv.ends_with(",0,0,,0,notify\r\n")) << csv;
     ASSERT_EQ(run({"quota", "set", "bob", "none"}).out, "quota of bob: none\n");
     EXPECT_EQ(run({"quota", "show"}).out, "no quotas\n");
 }

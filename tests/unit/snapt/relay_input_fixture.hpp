@@ -185,7 +185,10 @@ class RelayInput : public test::NetNamespaceTest {
             count_reads();
             return clock_ += look;
         };
-        settings.worked = [this] { return clock_ - base::TimePoint{}; };
+        settings.worked = [this] {
+            ++worked_reads;
+            return clock_ - base::TimePoint{};
+        };
         relay = std::make_unique<Relay>(loop, settings, slots, random, events);
         std::string failure;
         ASSERT_TRUE(relay->start(failure)) << failure;
@@ -258,6 +261,7 @@ class RelayInput : public test::NetNamespaceTest {
     }
 
     base::Duration look = base::microseconds(1);  // what each takes
+    size_t worked_reads = 0;                      // of the processor time
     io::EventLoop loop;
     flow::HeapSlots slots{1000};
     base::SeededRandom random{1};

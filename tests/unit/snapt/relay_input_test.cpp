@@ -91,6 +91,28 @@ TEST_F(RelayInput, OneThatSendsAloneIsServedInLongRounds) {
     EXPECT_EQ(node->packets_up(), kInOne) << "in one round";
 }
 
+// To read it is a system call: a node that sends alone shall not pay for what it cannot owe
+// anybody.
+TEST_F(RelayInput, ProcessorTimeIsReadOnlyWhereSeveralSend) {
+    const auto node = make_node(2);
+    const auto send = [&](Node& sender, size_t datagrams) {
+        for (size_t i = 0; i < datagrams; ++i) {
+            const uint64_t before = sender.packets_up();
+            pass(base::milliseconds(1));
+            sender.send(sender.packets(1));
+            ASSERT_TRUE(
+                loop.run_until([&] { return sender.packets_up() > before; }, base::seconds(20)));
+        }
+    };
+    worked_reads = 0;
+    send(*node, 10);
+    EXPECT_EQ(worked_reads, 0U);
+    const auto other = make_node(3);
+    worked_reads = 0;
+    send(*node, 10);
+    EXPECT_GE(worked_reads, 10U) << "a turn that is long by the clock is measured by it";
+}
+
 TEST_F(RelayInput, WhatIsBeyondItsQueueIsTheSendersLoss) {
     const auto hostile = make_node(2);
     const auto other = make_node(3);

@@ -316,6 +316,9 @@ TEST_F(ChargesTest, UsageTellsWhatIsBooked) {
         int64_t net_ud = 0;
         const auto rows = query_usage(database_, query)->rows;
         for (const UsageRow& row : rows) {
+            const bool is_by_user = by == std::vector<UsageKey>{UsageKey::User};
+            EXPECT_EQ(row.balance_ud,
+                      is_by_user ? std::optional(balance(*row.account_id)) : std::nullopt);
             EXPECT_GT(row.net_ud, 0);
             net_ud += row.net_ud.value_or(0);
         }

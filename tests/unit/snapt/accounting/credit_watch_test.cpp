@@ -1,80 +1,15 @@
-#include "snapt/accounting/credit_watch.hpp"
-#include "snapt/accounting/quota.hpp"
-#include "tests/unit/snapt/accounting/charges_fixture.hpp"
+#include "tests/unit/snapt/accounting/credit_watch_fixture.hpp"
 
 namespace continuo::snapt {
 namespace {
-
-struct Slots : LedgerTest {
-    using LedgerTest::add_session;
-    using LedgerTest::count;
-    using LedgerTest::request;
-};
-
-// A byte of payload costs 8 micro-denarii.
-constexpr int64_t kUdOfByte = 8;
-constexpr int64_t kDenarius = 1'000'000;
-constexpr uint64_t kHeaders = 40;  // of LedgerTest::count()
-
-class CreditWatchTest : public ChargesTest {
-  protected:
-    void SetUp() override {
-        LedgerOptions options;
-        options.state_directory = folder_;
-        options.snapt_id = "zrh-1";
-        options.live_slots = 256;
-        ledger_ = Ledger::open(options, kNoon).value();
-        watch_ = std::make_unique<CreditWatch>(*ledger_);
-        Slots::add_session(*ledger_, 1, "alice", kAlice);
-        Slots::add_session(*ledger_, 2, "bob", kBob);
-    }
-    void TearDown() override {
-        watch_.reset();
-        ledger_.reset();
-    }
-    void use_plan_of_bytes() { use(add_flat("flat", "0.001").plan_id); }
-    void set_credit(const std::string& user, int64_t limit_ud, const char* then = "stop") {
-        TermsChange change;
-        change.credit_limit_ud.emplace(limit_ud);
-        change.then = parse_exhaustion(then);
-        ASSERT_TRUE(change_terms(database_, user, change));
-    }
-    void pay(const std::string& user, int64_t amount_ud, const std::string& ref) {
-        MoneyEntry entry;
-        entry.user_id = user;
-        entry.kind = EntryKind::Topup;
-        entry.amount_ud = amount_ud;
-        entry.ref = ref;
-        ASSERT_TRUE(book(database_, entry));
-    }
-    std::shared_ptr<UserMeter> login(int64_t account_id, const std::string& user) {
-        const auto meter = std::make_shared<UserMeter>(Account{account_id, user});
-        MeterTerms terms;
-        terms.then = Exhaustion{OnExhausted::Stop, 0};
-        meter->set(terms);
-        EXPECT_TRUE(watch_->add(meter));
-        return meter;
-    }
-    bool look(int64_t now_us) {
-        const auto changed = watch_->look(now_us);
-        EXPECT_TRUE(changed) << changed.error().where;
-        return changed && *changed;
-    }
-    static void count(flow::LiveSlot& slot, uint64_t payload, int64_t at_us) {
-        Slots::count(slot, payload + kHeaders, at_us);
-    }
-
-    std::unique_ptr<Ledger> ledger_;
-    std::unique_ptr<CreditWatch> watch_;
-};
 
 TEST_F(CreditWatchTest, FlowsCountBeforeTheyAreRecorded) {
     use_plan_of_bytes();
     set_credit("alice", 2000 * kUdOfByte);
     pay("alice", 8000 * kUdOfByte, "INV-1");
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
-    flow::LiveSlot* bobs = ledger_->live().take(Slots::request(2, 2, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
+    flow::LiveSlot* bobs = ledger_->live().take(CreditSlots::request(2, 2, kNoon));
     count(*slot, 9999, kNoon + 1);
     count(*bobs, 50'000, kNoon + 1);
     EXPECT_FALSE(look(kNoon + kSecond));
@@ -100,7 +35,7 @@ TEST_F(CreditWatchTest, SealingAndBookingChangeNothing) {
     pay("alice", 10'000 * kUdOfByte, "INV-1");
     set_credit("alice", 0);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, 4000, kNoon + 1);
     EXPECT_FALSE(look(kNoon + kSecond));
     ASSERT_TRUE(ledger_->seal_now(kNoon + 2 * kSecond));
@@ -131,18 +66,18 @@ TEST_F(CreditWatchTest, MergedFlowsCountToo) {
     options.is_aggregate = true;
     ledger_ = Ledger::open(options, kNoon).value();
     watch_ = std::make_unique<CreditWatch>(*ledger_);
-    Slots::add_session(*ledger_, 1, "alice", kAlice);
+    CreditSlots::add_session(*ledger_, 1, "alice", kAlice);
     use_plan_of_bytes();
     set_credit("alice", 1000 * kUdOfByte);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, 600, kNoon + 1);
     ledger_->live().release(slot, flow::Cause::Closed);
     ASSERT_TRUE(ledger_->tick(kNoon + kSecond)) << "merged, without a record";
     EXPECT_FALSE(look(kNoon + kSecond));
-    count(*ledger_->live().take(Slots::request(2, 1, kNoon)), 399, kNoon + kSecond);
+    count(*ledger_->live().take(CreditSlots::request(2, 1, kNoon)), 399, kNoon + kSecond);
     EXPECT_FALSE(look(kNoon + 2 * kSecond));
-    count(*ledger_->live().take(Slots::request(3, 1, kNoon)), 1, kNoon + 2 * kSecond);
+    count(*ledger_->live().take(CreditSlots::request(3, 1, kNoon)), 1, kNoon + 2 * kSecond);
     EXPECT_TRUE(look(kNoon + 3 * kSecond));
     EXPECT_TRUE(meter->is_stopped());
     ASSERT_TRUE(ledger_->tick(kNoon + 60 * kSecond));
@@ -191,7 +126,7 @@ TEST_F(CreditWatchTest, AnotherPlanHoldsForWhatIsNotBooked) {
     use_plan_of_bytes();
     set_credit("alice", 10'000 * kUdOfByte);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, 3000, kNoon + 1);
     ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
     count(*slot, 2000, kNoon + kSecond);
@@ -205,7 +140,7 @@ TEST_F(CreditWatchTest, WithoutAPlanTheBalanceAloneCounts) {
     set_credit("alice", 0, "throttle=128kbit");
     pay("alice", 5, "INV-1");
     const auto meter = login(kAlice, "alice");
-    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 1 << 20, kNoon + 1);
+    count(*ledger_->live().take(CreditSlots::request(1, 1, kNoon)), 1 << 20, kNoon + 1);
     EXPECT_FALSE(look(kNoon + kSecond));
     MoneyEntry entry;
     entry.user_id = "alice";
@@ -226,7 +161,7 @@ TEST_F(CreditWatchTest, WithoutAPlanTheBalanceAloneCounts) {
 TEST_F(CreditWatchTest, ACreditMayBeginAndEndWhileItsUserIsHere) {
     use_plan_of_bytes();
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, 600, kNoon + 1);
     ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
     count(*slot, 400, kNoon + kSecond);
@@ -246,7 +181,7 @@ TEST_F(CreditWatchTest, ALookGrantsTheBytesThatTheRestPaysFor) {
     use_plan_of_bytes();
     set_credit("alice", 10'000 * kUdOfByte);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     const auto use_bytes = [&](uint64_t payload, int64_t at_us) {
         count(*slot, payload, at_us);
         flow::add(meter->counter(), payload);
@@ -280,7 +215,7 @@ TEST_F(CreditWatchTest, UntilAPriceIsKnownAFirstPartIsGranted) {
     EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
     flow::add(meter->counter(), 1);
     EXPECT_EQ(meter->throttled_bits_per_s(), kHeldBitsPerS);
-    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 1000, kNoon + 1);
+    count(*ledger_->live().take(CreditSlots::request(1, 1, kNoon)), 1000, kNoon + 1);
     EXPECT_TRUE(look(kNoon + 2 * kSecond));
     EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
     flow::add(meter->counter(), 1000 * kDenarius / kUdOfByte - 1001);
@@ -300,7 +235,7 @@ TEST_F(CreditWatchTest, WhatIsFreeOrCheapHasAnEndToo) {
         flow::add(meter->counter(), 1);
         return passes && meter->throttled_bits_per_s() == kHeldBitsPerS;
     };
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, kFirstGrantBytes, kNoon + 1);
     EXPECT_FALSE(look(kNoon + kSecond));
     EXPECT_TRUE(goes_to_its_end()) << "that cost nothing";
@@ -333,11 +268,11 @@ TEST_F(CreditWatchTest, ThePriceOfTheSnaptCounts) {
     options.price_permille = 2500;
     ledger_ = Ledger::open(options, kNoon).value();
     watch_ = std::make_unique<CreditWatch>(*ledger_);
-    Slots::add_session(*ledger_, 1, "alice", kAlice);
+    CreditSlots::add_session(*ledger_, 1, "alice", kAlice);
     use_plan_of_bytes();
     set_credit("alice", 25'000 * kUdOfByte);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     count(*slot, 6000, kNoon + 1);
     ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
     count(*slot, 3999, kNoon + 2 * kSecond);
@@ -390,7 +325,7 @@ TEST_F(CreditWatchTest, SumsOfAbsurdPricesStayWithinTheirBounds) {
     use(add_flat("absurd", "1000000").plan_id);
     set_credit("alice", kMaxBalanceUd);
     const auto meter = login(kAlice, "alice");
-    flow::LiveSlot* slot = ledger_->live().take(Slots::request(1, 1, kNoon));
+    flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     constexpr uint64_t kGigabytes = uint64_t{1} << 50;
     for (int64_t i = 0; i < 2100; ++i) {
         count(*slot, kGigabytes, kNoon + i * kSecond + 1);
@@ -418,7 +353,7 @@ TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {
     second.reset();
     look(kNoon + 2);
     EXPECT_TRUE(watch_->is_empty());
-    count(*ledger_->live().take(Slots::request(1, 1, kNoon)), 600, kNoon + 3);
+    count(*ledger_->live().take(CreditSlots::request(1, 1, kNoon)), 600, kNoon + 3);
     ASSERT_TRUE(ledger_->seal_now(kNoon + kSecond));
     EXPECT_TRUE(ledger_->take_watched_records().empty()) << "nobody takes them";
 }

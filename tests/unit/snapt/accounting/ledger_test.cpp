@@ -90,6 +90,19 @@ TEST_F(LedgerTest, EachStartIsAnEpochWithSequenceFromZeroAndRepeatsNothing) {
     EXPECT_EQ(number("SELECT count(*) FROM open_session"), 0);
 }
 
+// Those to the node have waited here, too.
+TEST_F(LedgerTest, TheDelayOfPacketsDownHasTheQueue) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 9, "alice");
+    flow::LiveSlot* slot = ledger->live().take(request(77, 9, kNoon + 5 * kSecond));
+    flow::count_packets(slot->counters, flow::Direction::Down, 1, 1000, 960);
+    flow::count_delay(slot->counters, 3000, 600, 1);
+    slot->last_at_us.store(kNoon + 7 * kSecond, std::memory_order_relaxed);
+    ledger->live().release(slot, Cause::Idle);
+    EXPECT_EQ(*ledger->tick(kNoon + 8 * kSecond), 1U);
+    EXPECT_EQ(records(1).at(0).delay_src, flow::delay_source::kTunnel | flow::delay_source::kQueue);
+}
+
 TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     auto with_destinations = options();
     with_destinations.destinations = Destinations::Full;

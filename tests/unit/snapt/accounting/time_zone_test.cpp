@@ -1,7 +1,10 @@
 #include "snapt/accounting/time_zone.hpp"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +133,31 @@ TEST(TimeZone, ReadsLocalTimes) {
     for (const char* bad : {"", "2026", "2026-13", "2026-02-30", "2026-11-1x", "2026-11-01T", "@",
                             "@-5", "2026-11-01T24:00", "yesterday", "@99999999999999999999"}) {
         EXPECT_EQ(seconds(bad), -1) << bad;
+    }
+}
+
+// The same as what day() says of each quarter of an hour.
+TEST(TimeZone, KnowsTheQuarterOfItsMidnight) {
+    constexpr int64_t kQuarterUs = 900'000'000;
+    constexpr int64_t kQuarters = 96;
+    for (const char* name : {"UTC", "Europe/Zurich", "Asia/Kathmandu", "America/St_Johns",
+                             "Pacific/Kiritimati", "Pacific/Apia", "America/Santiago"}) {
+        const TimeZone zone = TimeZone::load(name).value();
+        for (int64_t number = 0; number < 1000; ++number) {
+            const int64_t day = number < 600 ? 14'900 + number : 20'000 + number;  // 2010, 2026
+            const int64_t begin_us = day * kQuarters * kQuarterUs;
+            std::vector<int64_t> begun;
+            std::string before = zone.day(begin_us);
+            for (int64_t quarter = 1; quarter < kQuarters; ++quarter) {
+                const std::string now = zone.day(begin_us + quarter * kQuarterUs);
+                if (now != before) {
+                    begun.push_back(quarter);
+                }
+                before = now;
+            }
+            const auto expected = begun.size() == 1 ? std::optional(begun[0]) : std::nullopt;
+            ASSERT_EQ(zone.midnight_quarter(begin_us), expected) << name << ' ' << day;
+        }
     }
 }
 

@@ -51,5 +51,21 @@ TEST_F(UserMeterTest, WarnsByWhatItHasCountedSince) {
     EXPECT_TRUE(meter.is_stopped());
 }
 
+TEST_F(UserMeterTest, AQuotaThatWarnsComesBeforeACredit) {
+    UserMeter meter{Account{}};
+    meter.set(terms(1000, 0));
+    meter.set_credit({false, CreditGrant::kNoEnd, true, AccountMoney{5, 1, 2}});
+    EXPECT_EQ(meter.allowance().state, State::Warned);
+    EXPECT_TRUE(meter.allowance().is_for_credit);
+    EXPECT_EQ(meter.allowance().until_us, 0) << "no period ends";
+    EXPECT_EQ(meter.allowance().money, (AccountMoney{5, 1, 2}));
+    meter.set(terms(1000, 800));
+    EXPECT_EQ(meter.allowance().state, State::Warned);
+    EXPECT_FALSE(meter.allowance().is_for_credit);
+    meter.set_credit({true, CreditGrant::kNoEnd, false, {}});
+    EXPECT_EQ(meter.allowance().state, State::Stopped);
+    EXPECT_TRUE(meter.allowance().is_for_credit);
+}
+
 }  // namespace
 }  // namespace continuo::snapt
