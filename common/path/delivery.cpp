@@ -115,7 +115,33 @@ void Delivery::note_arrived(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::on_count(const NumberSpace& space, uint32_t received) {
+void Delivery::take_out(const NumberSpace& space, uint32_t first, uint32_t last) {
+    log_.take_out(space, first, last, [this](const SentRun& run, uint64_t outstanding) {
+        rate_.on_gone(run.bytes_of(outstanding));
+        take_away(run, outstanding);
+        liveness_.on_taken_out(unacknowledged_bytes_, outstanding_pings_ > 0);
+    });
+}
+
+uint32_t Delivery::on_repeats(const NumberSpace& space, uint32_t first, uint32_t last) {
+    if (!log_.has_repeats()) {
+        return 0;
+    }
+    uint64_t arrived = 0;
+    const auto on_run = [&](SentLog::Position /*position*/, const SentRun& run, uint64_t newly,
+                            uint64_t late) {
+        arrived += count(newly | late);
+        recovered_ += static_cast<int64_t>(count(late));
+        rate_.on_gone(run.bytes_of(newly));
+        take_away(run, newly);
+    };
+    log_.acknowledge_repeats(space, first, last, on_run);
+    has_news_ = has_news_ || arrived != 0;
+    news_ += arrived;
+    return static_cast<uint32_t>(arrived);
+}
+
+void Delivery::on_count(const NumberSpace& space, uint32_t received, uint32_t repeats) {
     const uint32_t news = std::exchange(frame_news_, 0);
     const uint64_t bytes = std::exchange(frame_bytes_, 0);
     usual_bytes_ = news > 0 ? static_cast<int64_t>(bytes / news) : usual_bytes_;
@@ -130,7 +156,7 @@ void Delivery::on_count(const NumberSpace& space, uint32_t received) {
     }
     const uint32_t came = received > known->received ? received - known->received : 0;
     known->received = std::max(known->received, received);
-    rate_.on_unnamed((int64_t{came} - int64_t{news}) * usual_bytes_);
+    rate_.on_unnamed((int64_t{came} - int64_t{news} - int64_t{repeats}) * usual_bytes_);
 }
 
 void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now) {

@@ -4,6 +4,7 @@
 //
 //   on_sent(run)                              a datagram or a GSO burst left
 //   on_range(...) ..., finish_ack(...)        an ACK datagram: all its ranges, then once
+//   take_out(...), on_sent(run), on_repeats() datagrams that are sent again under the same numbers
 //   on_time(now) at deadline()                loss by time, probe time-outs
 #pragma once
 
@@ -74,8 +75,25 @@ class Delivery {
                   const std::optional<Highest>& highest);
     // Call after the ranges of a frame. `received`: datagrams of the space that arrived in total.
     // Those that no ACK named, because every ACK that would have was lost, count for the delivery
-    // rate.
-    void on_count(const NumberSpace& space, uint32_t received);
+    // rate. `repeats`: datagrams that the frame named as repeated, by this path or another.
+    void on_count(const NumberSpace& space, uint32_t received, uint32_t repeats = 0);
+
+    // These numbers are sent again by another path: whether they arrive says nothing of this one
+    // any more, and no answer is owed for them here.
+    void take_out(const NumberSpace& space, uint32_t first, uint32_t last);
+    // A range as in on_range(), for runs with `is_repeat`; returns how many datagrams it names for
+    // the first time. It may mean those that left first, by another path. So it gives no round
+    // trip, rate, size or way of a class (Karn's algorithm, RFC 6298 section 3), but it ends the
+    // wait for an answer (section 5.3 there).
+    uint32_t on_repeats(const NumberSpace& space, uint32_t first, uint32_t last);
+    // The number left on this path last, as a repeat, and no ACK has named it since.
+    bool is_repeated(const NumberSpace& space, uint32_t number) const {
+        return log_.has_repeats() && log_.is_waiting(space, true, number);
+    }
+    // The number left on this path last, and no ACK has named it since.
+    bool is_waiting(const NumberSpace& space, uint32_t number) const {
+        return log_.is_waiting(space, false, number) || is_repeated(space, number);
+    }
     // Call after all frames of one datagram. `came_back`: the ACK came by this path, so the round
     // trip is the path's own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);

@@ -96,5 +96,60 @@ TEST(RepeatSim, NoneIsGivenUpForWhatCameMeanwhile) {
     }
 }
 
+// The path falls silent in the direction down, with time-outs, and the node leaves it. The repeats
+// arrive by the other path, under the numbers of the first one.
+TEST(RepeatSim, WhatArrivesElsewhereTellsNothingOfTheOldPath) {
+    CallAndTransfer both(milliseconds(10));
+    both.run(milliseconds(1000), 4);
+    const session::PathSet& paths = both.pair.snapt.session->paths();
+    both.pair.lose(both.pair.down_link(0), kCertain);
+    both.run(milliseconds(300), 8);
+    ASSERT_TRUE(paths.has_timed_out(0));
+    const session::Path before = paths.path(0);
+    both.move();
+    both.run(milliseconds(2000), 0);
+    ASSERT_GT(both.pair.snapt.session->counters().repeated_datagrams, 100U);
+    ASSERT_EQ(both.arrived(), both.sent());
+    EXPECT_TRUE(paths.has_timed_out(0)) << "nothing has arrived there";
+    EXPECT_EQ(paths.path(0).rtt.smoothed(), before.rtt.smoothed());
+    EXPECT_EQ(paths.path(0).delivery_bytes_per_s, before.delivery_bytes_per_s);
+    EXPECT_EQ(paths.path(0).late_datagrams, before.late_datagrams);
+    EXPECT_EQ(paths.path(0).lost_datagrams, before.lost_datagrams);
+    EXPECT_FALSE(paths.has_timed_out(1));
+    EXPECT_EQ(paths.path(1).lost_datagrams, 0U);
+}
+
+// The other path swallows the repeats: it is the one that does not answer.
+TEST(RepeatSim, ThePathThatRepeatsOwesTheAnswer) {
+    CallAndTransfer both(milliseconds(10));
+    both.run(milliseconds(1000), 4);
+    const session::PathSet& paths = both.pair.snapt.session->paths();
+    both.pair.lose(both.pair.down_link(0), kCertain);
+    both.run(milliseconds(100), 8);
+    both.pair.lose(both.pair.down_link(1), kCertain);
+    both.move();
+    both.pair.run_for(milliseconds(300));
+    ASSERT_GT(both.pair.snapt.session->counters().repeated_datagrams, 10U);
+    EXPECT_TRUE(paths.has_timed_out(1));
+}
+
+// Both paths work, and the old one is slow: acknowledgements name repeats that went by the new one,
+// though the first ones arrived. None of them is a round trip of the new path, or lost there.
+TEST(RepeatSim, AnAcknowledgedRepeatIsNoSampleOfTheNewPath) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(60)),
+                 link_of(milliseconds(100)), 1, 1000);
+    two.talk(milliseconds(1000));
+    const session::PathSet& paths = two.pair.snapt.session->paths();
+    two.move();
+    two.talk(milliseconds(2000));
+    ASSERT_GT(two.pair.snapt.session->counters().repeated_datagrams, 0U);
+    EXPECT_GE(paths.path(1).rtt.minimum(), milliseconds(200));
+    EXPECT_GE(paths.path(0).rtt.minimum(), milliseconds(120));
+    EXPECT_EQ(paths.path(0).lost_datagrams, 0U);
+    EXPECT_EQ(paths.path(1).lost_datagrams, 0U);
+    two.pair.run_for(milliseconds(500));
+    two.expect_all();
+}
+
 }  // namespace
 }  // namespace continuo::tests
