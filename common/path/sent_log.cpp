@@ -39,7 +39,7 @@ SentLog::Chain& SentLog::find_or_make(const NumberSpace& space, bool is_repeat) 
     if (const Chain* const chain = find(space, is_repeat)) {
         return chains[static_cast<size_t>(chain - chains.data())];
     }
-    if (chains.size() < kMostSpaces) {
+    if (chains.size() < (is_repeat ? kMostRepeatSpaces : kMostSpaces)) {
         return chains.emplace_back(Chain{space, 0, 0});
     }
     Chain& oldest =

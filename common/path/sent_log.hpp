@@ -71,9 +71,11 @@ class SentLog {
     static constexpr uint8_t kMostDatagrams = 64;  // of a run
     static constexpr size_t kMostRuns = 1024;
     static constexpr size_t kFewestRuns = 16;  // guaranteed to each log, whatever the budget says
-    // The classes of two epochs. A further space replaces the least recently used one. The spaces
-    // of repeated runs have as many places of their own.
+    // The classes of two epochs. A further space replaces the least recently used one.
     static constexpr size_t kMostSpaces = 8;
+    // The same for the spaces of repeated runs: several classes of each path that was left. Runs of
+    // a space that was replaced are found no more; they settle when they count as lost.
+    static constexpr size_t kMostRepeatSpaces = 32;
 
     // `budget`: null: only kMostRuns limits the log.
     explicit SentLog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}

@@ -99,6 +99,28 @@ TEST(SentLog, RepeatsAreApartFromWhatTheSpaceHasReached) {
     EXPECT_FALSE(log.has_repeats());
 }
 
+// Spread over three uplinks, a flow of each of three classes is unacknowledged when the node moves.
+TEST(SentLog, RepeatsOfManySpacesAreFoundHoweverTheyAreInterleaved) {
+    constexpr uint16_t kSpaces = 9;
+    constexpr uint32_t kRounds = 3;
+    SentLog log;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+        for (uint16_t space = 0; space < kSpaces; ++space) {
+            SentRun run = run_of({7, space}, round, 1, TimePoint{seconds(1)});
+            run.is_repeat = true;
+            log.push(run, {});
+        }
+    }
+    for (uint16_t space = 0; space < kSpaces; ++space) {
+        int repeats = 0;
+        log.acknowledge_repeats({7, space}, 0, kRounds - 1,
+                                [&](SentLog::Position, const SentRun&, uint64_t newly, uint64_t) {
+                                    repeats += std::popcount(newly);
+                                });
+        EXPECT_EQ(repeats, static_cast<int>(kRounds)) << space;
+    }
+}
+
 TEST(SentLog, NumbersThatNeverLeftAreRefused) {
     SentLog log;
     log.push(run_of(kA, 0, 10, TimePoint{seconds(1)}), {});
