@@ -90,6 +90,38 @@ TEST(Repeats, AnAcknowledgedRepeatEndsTheWaitAndTellsNothingElse) {
     EXPECT_EQ(delivery.take_arrived().any, TimePoint{});
 }
 
+// A call and what is sent again share a slow path. The queue is that of the repeats.
+TEST(Repeats, TheQueueOfRepeatsMakesThinTrafficNoMeasureOfThePath) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    TimePoint now{seconds(1)};
+    uint32_t number = 0;
+    const auto call = [&](base::Duration queue) {
+        delivery.on_sent(run_of(number, 200), now);
+        const TimePoint arrived_at = now + queue + milliseconds(5);
+        now += queue + milliseconds(10);
+        delivery.on_range(kSpace, number, number,
+                          Delivery::Highest{{}, RelativeDelay::clock_at(arrived_at)});
+        ++number;
+        delivery.finish_ack(true, {}, now);
+        delivery.on_app_limited();
+    };
+    for (int i = 0; i < 20; ++i) {
+        call({});
+    }
+    ASSERT_FALSE(delivery.rate().is_known());
+    const uint64_t before = delivery.rate().bytes_per_s();
+    SentRun repeats = repeat_of(1000, 20);
+    repeats.space.space = 0;
+    delivery.on_sent(repeats, now);
+    for (int i = 0; i < 5; ++i) {
+        call(milliseconds(100));
+        ASSERT_TRUE(delivery.rate().has_queue());
+    }
+    EXPECT_FALSE(delivery.rate().is_known());
+    EXPECT_GE(delivery.rate().bytes_per_s(), before);
+}
+
 // Higher numbers than its own left before it.
 TEST(Repeats, ARepeatIsLostByTimeOnly) {
     RttEstimator rtt;
