@@ -64,10 +64,11 @@ void Delivery::take_away(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::on_range(const NumberSpace& space,
-                        uint32_t first,
-                        uint32_t last,
-                        const std::optional<Highest>& highest) {
+uint32_t Delivery::on_range(const NumberSpace& space,
+                            uint32_t first,
+                            uint32_t last,
+                            const std::optional<Highest>& highest) {
+    const uint32_t before = frame_news_;
     const auto on_run = [&](SentLog::Position position, const SentRun& run, uint64_t newly,
                             uint64_t late) {
         on_acknowledged(position, run, newly, late);
@@ -80,6 +81,7 @@ void Delivery::on_range(const NumberSpace& space,
     if (!log_.acknowledge(space, first, last, on_run)) {
         ++counters_.refused_ranges;
     }
+    return frame_news_ - before;
 }
 
 void Delivery::on_acknowledged(SentLog::Position position,
@@ -88,7 +90,7 @@ void Delivery::on_acknowledged(SentLog::Position position,
                                uint64_t late) {
     const uint64_t bits = newly | late;
     note_arrived(run, bits);
-    has_news_ = true;
+    has_news_ = has_own_news_ = true;
     news_ += count(bits);
     frame_news_ += static_cast<uint32_t>(count(bits));
     frame_bytes_ += run.bytes_of(bits);
@@ -115,15 +117,19 @@ void Delivery::note_arrived(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::take_out(const NumberSpace& space, uint32_t first, uint32_t last) {
-    log_.take_out(space, first, last, [this](const SentRun& run, uint64_t outstanding) {
+bool Delivery::take_out(const NumberSpace& space, uint32_t first, uint32_t last) {
+    bool has_found = false;
+    log_.take_out(space, first, last, [&](const SentRun& run, uint64_t outstanding) {
+        has_found = true;
         rate_.on_gone(run.bytes_of(outstanding));
         take_away(run, outstanding);
         liveness_.on_taken_out(unacknowledged_bytes_, outstanding_pings_ > 0);
     });
+    log_.settle(TimePoint{});  // what is lost may still come late
+    return has_found;
 }
 
-uint32_t Delivery::on_repeats(const NumberSpace& space, uint32_t first, uint32_t last) {
+uint32_t Delivery::on_repeat_range(const NumberSpace& space, uint32_t first, uint32_t last) {
     if (!log_.has_repeats()) {
         return 0;
     }
@@ -189,7 +195,11 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     LossSecond& second = second_of(now);
     second.delivered += news_;
     second.lost -= recovered_;
-    detect_losses(now);
+    if (std::exchange(has_own_news_, false)) {
+        detect_losses(now);
+    } else {
+        settle(now);  // repeats overtake nothing
+    }
     liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
     sample_ = {};
     late_.reset();
@@ -211,8 +221,12 @@ void Delivery::detect_losses(TimePoint now) {
             search_->on_lost(run.largest_of(bits), run.sent_at, now);
         }
     });
-    // A late datagram is expected for at most two round trips after it was declared lost
-    // (LossDetector).
+    settle(now);
+}
+
+// A late datagram is expected for at most two round trips after it was declared lost
+// (LossDetector).
+void Delivery::settle(TimePoint now) {
     log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
 }
 

@@ -19,8 +19,8 @@ class LossDetector {
     static constexpr uint32_t kMostPacketThreshold = 300;
     // Loss episodes without a late datagram after which the thresholds fall back (RFC 8985, 7.2).
     static constexpr uint32_t kReorderingPersists = 16;
-    // A repeated datagram is acknowledged with the space of another path, whose ACKs leave apart,
-    // as much later as their longest interval (AckLedger::kLongestInterval).
+    // A repeated datagram is acknowledged with the space of another path, whose ACKs leave apart
+    // and later. A choice: nothing bounds by how much, since few bytes of a space are owed none.
     static constexpr base::Duration kRepeatMargin = base::seconds(1);
 
     // The datagrams `bits` of `run` were acknowledged; they left at `run.sent_at`.

@@ -62,7 +62,7 @@ SentRun SentLog::push(SentRun run, Duration span) {
     CTN_ASSERT(run.count > 0 && run.count <= kMostDatagrams);
     Chain& chain = find_or_make(run.space, run.is_repeat);
     // A lower number: the same epoch was granted anew, with a new key; or it is repeated after
-    // higher ones, which are then taken for lost.
+    // higher ones, whose ACKs then find nothing: they count as lost by time.
     if (run.first < chain.next_number) {
         chain.newest = 0;
     }

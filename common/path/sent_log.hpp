@@ -93,8 +93,8 @@ class SentLog {
     SentRun push(SentRun run, base::Duration span);
     // Calls on_run(position, run, newly acknowledged bits, bits that had been declared lost) for
     // the runs that hold numbers of [first, last], newest first, and marks them. Visits only those
-    // runs, and none that was repeated. Returns false and does nothing if `last` was never sent or
-    // the space is unknown.
+    // runs, also where all has been taken out of them, and no repeated one. Returns false and does
+    // nothing if `last` was never sent or the space is unknown.
     template <typename OnRun>
     bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
         const Chain* const chain = find(space, false);

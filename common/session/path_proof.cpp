@@ -1,6 +1,7 @@
 // PathSet: whether datagrams sent by this end arrive (docs/PROTOCOL.md section 5.1). Incoming
 // datagrams prove nothing of that direction; a RESPONSE does, or an ACK that names a higher number
 // than before.
+#include "common/base/assert.hpp"
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -124,17 +125,17 @@ void PathSet::expect_nothing(Path& path) {
 
 // --- What is acknowledged
 
-// A run that is repeated on the path that it took before stays in the log as it left first.
-void PathSet::on_repeated(path::SentRun run, uint8_t index, TimePoint now) {
+// A run that is repeated on the path that it took last stays in the log as it left there.
+void PathSet::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
+    CTN_ASSERT(run.count == 1);
     path::Delivery& delivery = delivery_of(index);
     if (delivery.is_waiting(run.space, run.first)) {
         return;
     }
     any_used([&](uint8_t former) {
-        if (deliveries_[former] != nullptr) {
-            deliveries_[former]->take_out(run.space, run.first, run.last());
-        }
-        return false;
+        const bool was_there = deliveries_[former] != nullptr &&
+                               deliveries_[former]->take_out(run.space, run.first, run.first);
+        return was_there;
     });
     run.is_repeat = true;
     delivery.on_sent(run, now);
@@ -147,19 +148,22 @@ void PathSet::on_ack_range(uint32_t epoch,
                            uint8_t arrived_on) {
     const uint8_t own = ack.space.path;
     const path::NumberSpace space{epoch, wire::space_number(ack.space)};
+    uint64_t sought = uint64_t{range.last} - range.first + 1;  // each is in one log at most
     if (deliveries_[own] != nullptr) {
         std::optional<path::Delivery::Highest> highest;
         if (range.last == ack.highest) {
             highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
         }
-        deliveries_[own]->on_range(space, range.first, range.last, highest);
+        sought -= deliveries_[own]->on_range(space, range.first, range.last, highest);
         acknowledged_ |= mask_of(own);
     }
-    any_in(repeating_, [&](uint8_t index) {
-        const uint32_t repeats = deliveries_[index]->on_repeats(space, range.first, range.last);
+    any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
+        const uint32_t repeats =
+            deliveries_[index]->on_repeat_range(space, range.first, range.last);
         named_repeats_ += repeats;
         acknowledged_ |= repeats != 0 ? mask_of(index) : PathMask{0};
-        return false;
+        sought -= repeats;
+        return sought == 0;
     });
     acknowledged_by_ = arrived_on;
     acknowledged_interval_ =

@@ -126,9 +126,9 @@ class PathSet {
         delivery_of(index).on_sent(run, now);
         note_class_sent(index, space.traffic_class, run, now);
     }
-    // A run that no ACK has named, all of it in the log of one path, left again under its numbers
-    // on path `index`. If that is another one, its log has the run from now on.
-    void on_repeated(path::SentRun run, uint8_t index, base::TimePoint now);
+    // A datagram that no ACK has named left again under its number on path `index`. If it left last
+    // on another one, the log of `index` has it from now on.
+    void on_sent_again(path::SentRun run, uint8_t index, base::TimePoint now);
     // The sender's queues are empty.
     void on_app_limited() {
         any_used([&](uint8_t index) {

@@ -72,7 +72,7 @@ void log_repeats(PathSet& paths,
         const uint32_t bytes = std::min(step, item.length - i * step);
         run.bytes = static_cast<uint16_t>(outer_bytes(item.path, item.to.address, bytes));
         run.last_bytes = run.bytes;
-        paths.on_repeated(run, item.path, now);
+        paths.on_sent_again(run, item.path, now);
     }
 }
 

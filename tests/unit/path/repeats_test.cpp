@@ -51,7 +51,7 @@ TEST(Repeats, APathIsToldNothingOfWhatIsSentAgainElsewhere) {
 
     now += milliseconds(20);
     delivery.on_range(kSpace, 1, 10, Delivery::Highest{{}, RelativeDelay::clock_at(now)});
-    EXPECT_EQ(delivery.on_repeats(kSpace, 1, 10), 0U) << "not on this path";
+    EXPECT_EQ(delivery.on_repeat_range(kSpace, 1, 10), 0U) << "not on this path";
     delivery.on_count(kSpace, 11, 10);
     delivery.finish_ack(true, {}, now);
     EXPECT_EQ(delivery.liveness().timeouts(), 1U);
@@ -69,15 +69,15 @@ TEST(Repeats, AnAcknowledgedRepeatEndsTheWaitAndTellsNothingElse) {
     RttEstimator rtt;
     Delivery delivery{rtt};
     TimePoint now{seconds(1)};
-    EXPECT_EQ(delivery.on_repeats(kSpace, 0, 9), 0U);
+    EXPECT_EQ(delivery.on_repeat_range(kSpace, 0, 9), 0U);
     delivery.on_sent(repeat_of(3, 5), now);
     EXPECT_TRUE(delivery.liveness().is_owed());
     EXPECT_EQ(delivery.unacknowledged_bytes(), uint64_t{5} * kBytes);
     EXPECT_TRUE(delivery.is_repeated(kSpace, 7));
     now = delivery.deadline();
     ASSERT_TRUE(delivery.on_time(now));
-    EXPECT_EQ(delivery.on_repeats(kSpace, 0, 9), 5U);
-    EXPECT_EQ(delivery.on_repeats(kSpace, 0, 9), 0U) << "they are named once";
+    EXPECT_EQ(delivery.on_repeat_range(kSpace, 0, 9), 5U);
+    EXPECT_EQ(delivery.on_repeat_range(kSpace, 0, 9), 0U) << "they are named once";
     delivery.finish_ack(true, {}, now += milliseconds(10));
     EXPECT_FALSE(delivery.liveness().is_owed());
     EXPECT_EQ(delivery.liveness().timeouts(), 0U);
@@ -122,6 +122,19 @@ TEST(Repeats, TheQueueOfRepeatsMakesThinTrafficNoMeasureOfThePath) {
     EXPECT_GE(delivery.rate().bytes_per_s(), before);
 }
 
+TEST(Repeats, ALogWhoseDatagramsAreAllSentElsewhereIsEmpty) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    const TimePoint now{seconds(1)};
+    for (uint32_t i = 0; i < 20; ++i) {
+        delivery.on_sent(run_of(i, static_cast<uint16_t>(kBytes + i % 2)), now);
+    }
+    delivery.take_out(kSpace, 0, 18);
+    EXPECT_EQ(delivery.log().end() - delivery.log().begin(), 1U);
+    delivery.take_out(kSpace, 19, 19);
+    EXPECT_EQ(delivery.log().end(), delivery.log().begin());
+}
+
 // Higher numbers than its own left before it.
 TEST(Repeats, ARepeatIsLostByTimeOnly) {
     RttEstimator rtt;
@@ -148,7 +161,7 @@ TEST(Repeats, ARepeatIsLostByTimeOnly) {
     EXPECT_EQ(delivery.counters().lost_datagrams, 1U);
     EXPECT_TRUE(delivery.is_lost(kSpace, 5));
     const uint32_t threshold = delivery.loss_detector().packet_threshold();
-    EXPECT_EQ(delivery.on_repeats(kSpace, 5, 5), 1U);
+    EXPECT_EQ(delivery.on_repeat_range(kSpace, 5, 5), 1U);
     delivery.finish_ack(true, {}, now);
     EXPECT_EQ(delivery.counters().lost_datagrams, 0U) << "it came late";
     EXPECT_EQ(delivery.loss_detector().packet_threshold(), threshold)

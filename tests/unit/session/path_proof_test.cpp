@@ -268,7 +268,7 @@ class SnaptRepeats {
         repeated_.bytes = repeated_.last_bytes = 1400;
         repeated_.has_packets = true;
         for (repeated_.first = 0; repeated_.first < kCount; ++repeated_.first) {
-            snapt_.paths.on_repeated(repeated_, path, snapt_.now);
+            snapt_.paths.on_sent_again(repeated_, path, snapt_.now);
         }
     }
     bool is_repeated() const { return paths().is_repeated(1, repeated_.space.space, 3); }
