@@ -135,6 +135,9 @@ void PathSet::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
     any_used([&](uint8_t former) {
         const bool was_there = deliveries_[former] != nullptr &&
                                deliveries_[former]->take_out(run.space, run.first, run.first);
+        if (was_there && class_ways_[former] != nullptr) {
+            class_ways_[former]->forget_sent();  // its ACK confirms no class of that path
+        }
         return was_there;
     });
     run.is_repeat = true;

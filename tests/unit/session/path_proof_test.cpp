@@ -278,6 +278,9 @@ class SnaptRepeats {
             snapt_.paths.on_time(snapt_.now);
         }
     }
+    bool waits_for_class_on(uint8_t path) const {
+        return paths().class_ways(path)->has_unconfirmed(snapt_.now + seconds(1));
+    }
     void acknowledge() { told_.acknowledge(0, kCount - 1, snapt_.now); }
     const PathSet& paths() const { return snapt_.paths; }
 
@@ -290,8 +293,10 @@ class SnaptRepeats {
 
 TEST(PathProof, ARepeatIsOwedByThePathThatItTookLast) {
     SnaptRepeats snapt;
+    ASSERT_TRUE(snapt.waits_for_class_on(0));
     snapt.repeat_on(1);
     EXPECT_TRUE(snapt.is_repeated());
+    EXPECT_FALSE(snapt.waits_for_class_on(0)) << "its ACK confirms no class there";
     snapt.wait(seconds(3));
     EXPECT_FALSE(snapt.paths().has_timed_out(0));
     EXPECT_TRUE(snapt.paths().has_timed_out(1));
