@@ -64,10 +64,11 @@ void Delivery::take_away(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::on_range(const NumberSpace& space,
-                        uint32_t first,
-                        uint32_t last,
-                        const std::optional<Highest>& highest) {
+uint32_t Delivery::on_range(const NumberSpace& space,
+                            uint32_t first,
+                            uint32_t last,
+                            const std::optional<Highest>& highest) {
+    const uint32_t before = frame_news_;
     const auto on_run = [&](SentLog::Position position, const SentRun& run, uint64_t newly,
                             uint64_t late) {
         on_acknowledged(position, run, newly, late);
@@ -80,6 +81,7 @@ void Delivery::on_range(const NumberSpace& space,
     if (!log_.acknowledge(space, first, last, on_run)) {
         ++counters_.refused_ranges;
     }
+    return frame_news_ - before;
 }
 
 void Delivery::on_acknowledged(SentLog::Position position,
@@ -88,7 +90,7 @@ void Delivery::on_acknowledged(SentLog::Position position,
                                uint64_t late) {
     const uint64_t bits = newly | late;
     note_arrived(run, bits);
-    has_news_ = true;
+    has_news_ = has_own_news_ = true;
     news_ += count(bits);
     frame_news_ += static_cast<uint32_t>(count(bits));
     frame_bytes_ += run.bytes_of(bits);
@@ -115,7 +117,37 @@ void Delivery::note_arrived(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::on_count(const NumberSpace& space, uint32_t received) {
+bool Delivery::take_out(const NumberSpace& space, uint32_t first, uint32_t last) {
+    bool has_found = false;
+    log_.take_out(space, first, last, [&](const SentRun& run, uint64_t outstanding) {
+        has_found = true;
+        rate_.on_gone(run.bytes_of(outstanding));
+        take_away(run, outstanding);
+        liveness_.on_taken_out(unacknowledged_bytes_, outstanding_pings_ > 0);
+    });
+    log_.settle(TimePoint{});  // what is lost may still come late
+    return has_found;
+}
+
+uint32_t Delivery::on_repeat_range(const NumberSpace& space, uint32_t first, uint32_t last) {
+    if (!log_.has_repeats()) {
+        return 0;
+    }
+    uint64_t arrived = 0;
+    const auto on_run = [&](SentLog::Position /*position*/, const SentRun& run, uint64_t newly,
+                            uint64_t late) {
+        arrived += count(newly | late);
+        recovered_ += static_cast<int64_t>(count(late));
+        rate_.on_gone(run.bytes_of(newly));
+        take_away(run, newly);
+    };
+    log_.acknowledge_repeats(space, first, last, on_run);
+    has_news_ = has_news_ || arrived != 0;
+    news_ += arrived;
+    return static_cast<uint32_t>(arrived);
+}
+
+void Delivery::on_count(const NumberSpace& space, uint32_t received, uint32_t repeats) {
     const uint32_t news = std::exchange(frame_news_, 0);
     const uint64_t bytes = std::exchange(frame_bytes_, 0);
     usual_bytes_ = news > 0 ? static_cast<int64_t>(bytes / news) : usual_bytes_;
@@ -130,7 +162,7 @@ void Delivery::on_count(const NumberSpace& space, uint32_t received) {
     }
     const uint32_t came = received > known->received ? received - known->received : 0;
     known->received = std::max(known->received, received);
-    rate_.on_unnamed((int64_t{came} - int64_t{news}) * usual_bytes_);
+    rate_.on_unnamed((int64_t{came} - int64_t{news} - int64_t{repeats}) * usual_bytes_);
 }
 
 void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now) {
@@ -163,7 +195,11 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     LossSecond& second = second_of(now);
     second.delivered += news_;
     second.lost -= recovered_;
-    detect_losses(now);
+    if (std::exchange(has_own_news_, false)) {
+        detect_losses(now);
+    } else {
+        settle(now);  // repeats overtake nothing
+    }
     liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
     sample_ = {};
     late_.reset();
@@ -185,8 +221,12 @@ void Delivery::detect_losses(TimePoint now) {
             search_->on_lost(run.largest_of(bits), run.sent_at, now);
         }
     });
-    // A late datagram is expected for at most two round trips after it was declared lost
-    // (LossDetector).
+    settle(now);
+}
+
+// A late datagram is expected for at most two round trips after it was declared lost
+// (LossDetector).
+void Delivery::settle(TimePoint now) {
     log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
 }
 

@@ -4,7 +4,8 @@
 //
 //   on_sent(run)                              a datagram or a GSO burst left
 //   on_range(...) ..., finish_ack(...)        an ACK datagram: all its ranges, then once
-//   on_time(now) at deadline()                loss by time, probe time-outs
+//   take_out(...), on_sent(run), on_repeat_range() datagrams that are sent again under the same
+//   numbers on_time(now) at deadline()                loss by time, probe time-outs
 #pragma once
 
 #include "common/path/liveness.hpp"
@@ -67,15 +68,32 @@ class Delivery {
         uint32_t clock = 0;
     };
     // One range of an ACK frame, both ends included. `highest` is set if the range ends with the
-    // frame's highest number.
-    void on_range(const NumberSpace& space,
-                  uint32_t first,
-                  uint32_t last,
-                  const std::optional<Highest>& highest);
+    // frame's highest number. Returns how many datagrams it names for the first time.
+    uint32_t on_range(const NumberSpace& space,
+                      uint32_t first,
+                      uint32_t last,
+                      const std::optional<Highest>& highest);
     // Call after the ranges of a frame. `received`: datagrams of the space that arrived in total.
     // Those that no ACK named, because every ACK that would have was lost, count for the delivery
-    // rate.
-    void on_count(const NumberSpace& space, uint32_t received);
+    // rate. `repeats`: datagrams that the frame named as repeated, by this path or another.
+    void on_count(const NumberSpace& space, uint32_t received, uint32_t repeats = 0);
+
+    // These numbers are sent again by another path: whether they arrive says nothing of this one
+    // any more, and no answer is owed for them here. True if some were in the log.
+    bool take_out(const NumberSpace& space, uint32_t first, uint32_t last);
+    // A range as in on_range(), for runs with `is_repeat`; returns how many datagrams it names for
+    // the first time. It may mean those that left first, by another path. So it gives no round
+    // trip, rate, size or way of a class (Karn's algorithm, RFC 6298 section 3), but it ends the
+    // wait for an answer (section 5.3 there).
+    uint32_t on_repeat_range(const NumberSpace& space, uint32_t first, uint32_t last);
+    // The number left on this path last, as a repeat, and no ACK has named it since.
+    bool is_repeated(const NumberSpace& space, uint32_t number) const {
+        return log_.has_repeats() && log_.is_waiting(space, true, number);
+    }
+    // The number left on this path last, and no ACK has named it since.
+    bool is_waiting(const NumberSpace& space, uint32_t number) const {
+        return log_.is_waiting(space, false, number) || is_repeated(space, number);
+    }
     // Call after all frames of one datagram. `came_back`: the ACK came by this path, so the round
     // trip is the path's own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
@@ -150,6 +168,7 @@ class Delivery {
     on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t newly, uint64_t late);
     void note_arrived(const SentRun& run, uint64_t bits);
     void detect_losses(base::TimePoint now);
+    void settle(base::TimePoint now);
     LossSecond& second_of(base::TimePoint now);
     base::Duration time_for(uint64_t bytes) const;
     bool has_standing_queue() const;
@@ -174,6 +193,7 @@ class Delivery {
     AckSample sample_;  // newest datagram that was the highest number of a frame
     Arrived arrived_;
     bool has_news_ = false;
+    bool has_own_news_ = false;  // not of repeats alone
     // Datagrams that this frame acknowledged for the first time.
     uint32_t frame_news_ = 0;
     uint64_t frame_bytes_ = 0;

@@ -1,6 +1,7 @@
 // Liveness: whether a path answers, judged only by probe time-outs (RFC 9002 section 6.2). A
 // time-out runs only while an acknowledgement is owed: for kOwedBytes with packets, or for a PING.
-// Less traffic than that is owed none, so a node that hears nothing sends a PING.
+// Less traffic than that is owed none: ask_at() says when a PING would tell. PathSet takes from it
+// the probes and whether a path has timed out, and judges the state of a path by silence.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -47,6 +48,16 @@ class Liveness {
         armed_at_ = is_owed ? now : base::kNever;
         owed_since_ = armed_at_;
     }
+    // Datagrams are sent again by another path, which owes the answer now: they are no more in
+    // flight here, as discarded ones (RFC 9002, 6.4). A path that has timed out is asked until it
+    // answers.
+    void on_taken_out(uint64_t unacknowledged_bytes, bool asks) {
+        is_asked_ = asks;
+        if (timeouts_ == 0 && !asks && unacknowledged_bytes < kOwedBytes) {
+            armed_at_ = base::kNever;
+            owed_since_ = base::kNever;
+        }
+    }
     // True when the probe time-out has passed: the caller sends a probe.
     bool on_time(base::Duration probe_timeout, base::TimePoint now) {
         if (now < deadline(probe_timeout)) {
@@ -69,7 +80,7 @@ class Liveness {
         }
         return armed_at_ + probe_timeout * (1U << std::min(timeouts_, kMostBackoff));
     }
-    // When a node that has heard nothing sends a PING; kNever: it need not.
+    // When a node that has heard nothing should send a PING; kNever: it need not.
     base::TimePoint ask_at(base::Duration probe_timeout) const {
         return unheard_since_ == base::kNever || armed_at_ != base::kNever
                    ? base::kNever

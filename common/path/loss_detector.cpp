@@ -57,9 +57,10 @@ void LossDetector::on_late(const SentRun& run, uint64_t late, TimePoint arrived_
     episodes_left_ = kReorderingPersists;
 }
 
+// A repeated datagram left after higher numbers than its own: only time tells of it.
 uint64_t LossDetector::overtaken(const SentRun& run) {
     const Largest* const largest = find(run.space);
-    if (largest == nullptr || largest->number < packet_threshold_) {
+    if (run.is_repeat || largest == nullptr || largest->number < packet_threshold_) {
         return 0;
     }
     return run.mask(0, largest->number - packet_threshold_);

@@ -19,6 +19,9 @@ class LossDetector {
     static constexpr uint32_t kMostPacketThreshold = 300;
     // Loss episodes without a late datagram after which the thresholds fall back (RFC 8985, 7.2).
     static constexpr uint32_t kReorderingPersists = 16;
+    // A repeated datagram is acknowledged with the space of another path, whose ACKs leave apart
+    // and later. A choice: nothing bounds by how much, since few bytes of a space are owed none.
+    static constexpr base::Duration kRepeatMargin = base::seconds(1);
 
     // The datagrams `bits` of `run` were acknowledged; they left at `run.sent_at`.
     void on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t bits);
@@ -37,10 +40,12 @@ class LossDetector {
                 continue;
             }
             uint64_t bits = overtaken(run) & run.outstanding;
-            if (run.last_sent_at + span <= now) {
+            const base::TimePoint lost_at =
+                run.last_sent_at + span + (run.is_repeat ? kRepeatMargin : base::Duration{});
+            if (lost_at <= now) {
                 bits = run.outstanding;
             } else if (bits != run.outstanding) {
-                deadline_ = std::min(deadline_, run.last_sent_at + span);
+                deadline_ = std::min(deadline_, lost_at);
             }
             if (bits != 0) {
                 run.outstanding &= ~bits;

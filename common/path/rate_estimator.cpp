@@ -17,6 +17,10 @@ void RateEstimator::on_sent(SentRun& run, uint64_t bytes, TimePoint now) {
     run.first_sent_at = first_sent_at_;
     run.is_app_limited = app_limited_until_ != 0;
     in_flight_ += bytes;
+    // Repeats are no deliveries, so what leaves beside them does not fill the path.
+    if (run.is_repeat) {
+        app_limited_until_ = std::max<uint64_t>(delivered_ + in_flight_, 1);
+    }
 }
 
 void RateEstimator::begin_anew(TimePoint now) {

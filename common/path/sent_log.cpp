@@ -3,6 +3,7 @@
 #include "common/base/assert.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace continuo::path {
 
@@ -26,21 +27,23 @@ uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
     return low_bits(high + 1) & ~low_bits(low);
 }
 
-const SentLog::Chain* SentLog::find(const NumberSpace& space) const {
-    const auto found = std::find_if(chains_.begin(), chains_.end(),
+const SentLog::Chain* SentLog::find(const NumberSpace& space, bool is_repeat) const {
+    const std::vector<Chain>& chains = is_repeat ? repeat_chains_ : chains_;
+    const auto found = std::find_if(chains.begin(), chains.end(),
                                     [&](const Chain& chain) { return chain.space == space; });
-    return found != chains_.end() ? &*found : nullptr;
+    return found != chains.end() ? &*found : nullptr;
 }
 
-SentLog::Chain& SentLog::find_or_make(const NumberSpace& space) {
-    if (const Chain* const chain = find(space)) {
-        return chains_[static_cast<size_t>(chain - chains_.data())];
+SentLog::Chain& SentLog::find_or_make(const NumberSpace& space, bool is_repeat) {
+    std::vector<Chain>& chains = is_repeat ? repeat_chains_ : chains_;
+    if (const Chain* const chain = find(space, is_repeat)) {
+        return chains[static_cast<size_t>(chain - chains.data())];
     }
-    if (chains_.size() < kMostSpaces) {
-        return chains_.emplace_back(Chain{space, 0, 0});
+    if (chains.size() < (is_repeat ? kMostRepeatSpaces : kMostSpaces)) {
+        return chains.emplace_back(Chain{space, 0, 0});
     }
     Chain& oldest =
-        *std::min_element(chains_.begin(), chains_.end(),
+        *std::min_element(chains.begin(), chains.end(),
                           [](const Chain& a, const Chain& b) { return a.newest < b.newest; });
     oldest = {space, 0, 0};
     return oldest;
@@ -52,13 +55,14 @@ bool SentLog::joins(const SentRun& former, const SentRun& run, Duration span) {
            former.last_bytes == former.bytes && former.has_packets == run.has_packets &&
            !former.asks && !run.asks && !former.is_size_probe && !run.is_size_probe &&
            former.is_app_limited == run.is_app_limited && former.is_other_way == run.is_other_way &&
-           run.sent_at - former.sent_at <= span;
+           former.is_repeat == run.is_repeat && run.sent_at - former.sent_at <= span;
 }
 
 SentRun SentLog::push(SentRun run, Duration span) {
     CTN_ASSERT(run.count > 0 && run.count <= kMostDatagrams);
-    Chain& chain = find_or_make(run.space);
-    // A lower number: the same epoch was granted anew, with a new key.
+    Chain& chain = find_or_make(run.space, run.is_repeat);
+    // A lower number: the same epoch was granted anew, with a new key; or it is repeated after
+    // higher ones, whose ACKs then find nothing: they count as lost by time.
     if (run.first < chain.next_number) {
         chain.newest = 0;
     }
@@ -84,6 +88,7 @@ SentRun SentLog::push(SentRun run, Duration span) {
     entry.jump = has_former ? jump_behind(chain.newest) : 0;
     entry.depth = has_former ? entry_at(chain.newest).depth + 1 : 0;
     chain.newest = end_++;
+    repeats_end_ = run.is_repeat ? end_ : repeats_end_;
     return forgotten;
 }
 
@@ -110,17 +115,20 @@ SentLog::Position SentLog::run_at_or_below(const Chain& chain, uint32_t number) 
     return position;
 }
 
+const SentRun* SentLog::run_with(const NumberSpace& space, bool is_repeat, uint32_t number) const {
+    const Chain* const chain = find(space, is_repeat);
+    const Position position = chain != nullptr ? run_at_or_below(*chain, number) : 0;
+    if (position < begin_ || at(position).last() < number) {
+        return nullptr;
+    }
+    return &at(position);
+}
+
 bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
-    const Chain* const chain = find(space);
-    if (chain == nullptr || number >= chain->next_number) {
-        return false;
-    }
-    const Position position = run_at_or_below(*chain, number);
-    if (position < begin_) {
-        return false;
-    }
-    const SentRun& run = at(position);
-    return (run.mask(number, number) & run.lost) != 0;
+    return std::ranges::any_of(std::array{false, true}, [&](bool is_repeat) {
+        const SentRun* const run = run_with(space, is_repeat, number);
+        return run != nullptr && (run->mask(number, number) & run->lost) != 0;
+    });
 }
 
 SentRun SentLog::make_room() {

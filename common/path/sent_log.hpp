@@ -42,6 +42,7 @@ struct SentRun {
     bool is_size_probe = false;  // its loss concerns its size only
     bool is_app_limited = false;
     bool is_other_way = false;  // it took another way than its class does (ClassWay)
+    bool is_repeat = false;     // sent again under the same numbers, which may be another path's
 
     uint32_t last() const { return first + count - 1U; }
     // When `number` of this run left: interpolated between the first and the last.
@@ -72,6 +73,9 @@ class SentLog {
     static constexpr size_t kFewestRuns = 16;  // guaranteed to each log, whatever the budget says
     // The classes of two epochs. A further space replaces the least recently used one.
     static constexpr size_t kMostSpaces = 8;
+    // The same for the spaces of repeated runs: several classes of each path that was left. Runs of
+    // a space that was replaced are found no more; they settle when they count as lost.
+    static constexpr size_t kMostRepeatSpaces = 32;
 
     // `budget`: null: only kMostRuns limits the log.
     explicit SentLog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
@@ -89,29 +93,45 @@ class SentLog {
     SentRun push(SentRun run, base::Duration span);
     // Calls on_run(position, run, newly acknowledged bits, bits that had been declared lost) for
     // the runs that hold numbers of [first, last], newest first, and marks them. Visits only those
-    // runs. Returns false and does nothing if `last` was never sent or the space is unknown.
+    // runs, also where all has been taken out of them, and no repeated one. Returns false and does
+    // nothing if `last` was never sent or the space is unknown.
     template <typename OnRun>
     bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
-        const Chain* const chain = find(space);
+        const Chain* const chain = find(space, false);
         if (chain == nullptr || last >= chain->next_number || first > last) {
             return false;
         }
-        for (Position position = run_at_or_below(*chain, last); position >= begin_;) {
-            Entry& entry = entry_at(position);
-            if (entry.run.last() < first) {
-                break;
-            }
-            const uint64_t bits = entry.run.mask(first, last);
-            const uint64_t newly = bits & entry.run.outstanding;
-            const uint64_t late = bits & entry.run.lost;
-            if ((newly | late) != 0) {
-                entry.run.outstanding &= ~newly;
-                entry.run.lost &= ~late;
-                on_run(position, entry.run, newly, late);
-            }
-            position = entry.back;
-        }
+        take_numbers(*chain, first, last, on_run);
         return true;
+    }
+    // The same for repeated runs. Numbers that were not repeated are skipped.
+    template <typename OnRun>
+    void acknowledge_repeats(const NumberSpace& space,
+                             uint32_t first,
+                             uint32_t last,
+                             const OnRun& on_run) {
+        if (const Chain* const chain = find(space, true)) {
+            take_numbers(*chain, first, last, on_run);
+        }
+    }
+    // The numbers are sent again: calls on_run(run, outstanding bits) for the runs that hold some
+    // of them. They are neither outstanding nor lost any more.
+    template <typename OnRun>
+    void take_out(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
+        for (const bool is_repeat : {false, true}) {
+            if (const Chain* const chain = find(space, is_repeat)) {
+                take_numbers(*chain, first, last,
+                             [&](Position /*position*/, const SentRun& run, uint64_t outstanding,
+                                 uint64_t /*lost*/) { on_run(run, outstanding); });
+            }
+        }
+    }
+    // Repeated runs are in the log.
+    bool has_repeats() const { return repeats_end_ > begin_; }
+    // The number left, as a repeat or not, and no ACK has named it since.
+    bool is_waiting(const NumberSpace& space, bool is_repeat, uint32_t number) const {
+        const SentRun* const run = run_with(space, is_repeat, number);
+        return run != nullptr && (run->mask(number, number) & (run->outstanding | run->lost)) != 0;
     }
     // The number was declared lost and not acknowledged since. False if the log does not know it.
     bool is_lost(const NumberSpace& space, uint32_t number) const;
@@ -151,11 +171,32 @@ class SentLog {
 
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
     const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
-    const Chain* find(const NumberSpace& space) const;
+    const Chain* find(const NumberSpace& space, bool is_repeat) const;
+    // Calls on_run as acknowledge() does.
+    template <typename OnRun>
+    void take_numbers(const Chain& chain, uint32_t first, uint32_t last, const OnRun& on_run) {
+        for (Position position = run_at_or_below(chain, last); position >= begin_;) {
+            Entry& entry = entry_at(position);
+            if (entry.run.last() < first) {
+                break;
+            }
+            const uint64_t bits = entry.run.mask(first, last);
+            const uint64_t newly = bits & entry.run.outstanding;
+            const uint64_t late = bits & entry.run.lost;
+            if ((newly | late) != 0) {
+                entry.run.outstanding &= ~newly;
+                entry.run.lost &= ~late;
+                on_run(position, entry.run, newly, late);
+            }
+            position = entry.back;
+        }
+    }
+    // The run that holds the number; null: none does.
+    const SentRun* run_with(const NumberSpace& space, bool is_repeat, uint32_t number) const;
     // The newest run of the space that begins at or below `number`; a forgotten run or 0: none.
     Position run_at_or_below(const Chain& chain, uint32_t number) const;
     Position jump_behind(Position newest) const;
-    Chain& find_or_make(const NumberSpace& space);
+    Chain& find_or_make(const NumberSpace& space, bool is_repeat);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
     SentRun make_room();
     // Returns false if the memory budget does not allow so many.
@@ -166,7 +207,10 @@ class SentLog {
     bool is_short_of_memory_ = false;  // the last growth of runs_ was refused
     Position begin_ = 1;
     Position end_ = 1;
+    Position repeats_end_ = 0;  // behind the newest repeated run
+    // Repeats are apart: their numbers are lower than those that the space has reached.
     std::vector<Chain> chains_;
+    std::vector<Chain> repeat_chains_;
     uint64_t forgotten_datagrams_ = 0;
 };
 

@@ -113,7 +113,7 @@ void ClassQueue::put_back(Item item) {
         }
         ++flows_;
     } else if (round_head_ != &flow) {
-        // That packet had ended the flow's turn: the flow becomes the head of the round again.
+        // The flow's turn had ended with that packet: the flow becomes the head of the round again.
         Flow* before = round_head_;
         while (before->queue.next_in_round != &flow) {
             before = before->queue.next_in_round;

@@ -34,6 +34,11 @@ class NamedNumbers {
         }
     }
 
+    // An ACK has named the number, or it is too old to be told.
+    bool contains(uint64_t number) const {
+        return number < named_.low() || named_.contains(number);
+    }
+
   private:
     template <typename Visit>
     void note(uint64_t from, uint64_t end, const Visit& visit) {

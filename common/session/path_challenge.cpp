@@ -22,7 +22,7 @@ bool is_unmarked_sending(uint32_t sending) {
     return sending % 2 == 1;
 }
 
-// Which sending of the challenge was answered; nothing: none.
+// The sending of the challenge that was answered; nothing: none.
 std::optional<uint32_t> sending_of(const Tuple& tuple, const wire::ChallengeToken& token) {
     const auto sending = static_cast<uint32_t>(token.back() ^ tuple.token.back());
     const bool is_of_it = std::equal(token.begin(), token.end() - 1, tuple.token.begin());

@@ -63,7 +63,7 @@ void PathSet::note_class_arrived(uint8_t index, TimePoint now) {
     if (class_ways_[index] == nullptr) {
         return;
     }
-    // ACKs name a datagram that was repeated after a move by its number on the former path.
+    // An ACK that another path brought is no sign that this one is in use.
     if (acknowledged_by_ == index) {
         class_ways_[index]->on_arrived(arrived.any);
     }

@@ -1,6 +1,7 @@
 // PathSet: whether datagrams sent by this end arrive (docs/PROTOCOL.md section 5.1). Incoming
 // datagrams prove nothing of that direction; a RESPONSE does, or an ACK that names a higher number
 // than before.
+#include "common/base/assert.hpp"
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -124,21 +125,49 @@ void PathSet::expect_nothing(Path& path) {
 
 // --- What is acknowledged
 
+// A run that is repeated on the path that it took last stays in the log as it left there.
+void PathSet::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
+    CTN_ASSERT(run.count == 1);
+    path::Delivery& delivery = delivery_of(index);
+    if (delivery.is_waiting(run.space, run.first)) {
+        return;
+    }
+    any_used([&](uint8_t former) {
+        const bool was_there = deliveries_[former] != nullptr &&
+                               deliveries_[former]->take_out(run.space, run.first, run.first);
+        if (was_there && class_ways_[former] != nullptr) {
+            class_ways_[former]->forget_sent();  // its ACK confirms no class of that path
+        }
+        return was_there;
+    });
+    run.is_repeat = true;
+    delivery.on_sent(run, now);
+    repeating_ |= mask_of(index);
+}
+
 void PathSet::on_ack_range(uint32_t epoch,
                            const wire::Ack& ack,
                            const wire::AckRange& range,
                            uint8_t arrived_on) {
-    const uint8_t index = ack.space.path;
-    if (deliveries_[index] == nullptr) {
-        return;
+    const uint8_t own = ack.space.path;
+    const path::NumberSpace space{epoch, wire::space_number(ack.space)};
+    uint64_t sought = uint64_t{range.last} - range.first + 1;  // each is in one log at most
+    if (deliveries_[own] != nullptr) {
+        std::optional<path::Delivery::Highest> highest;
+        if (range.last == ack.highest) {
+            highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
+        }
+        sought -= deliveries_[own]->on_range(space, range.first, range.last, highest);
+        acknowledged_ |= mask_of(own);
     }
-    std::optional<path::Delivery::Highest> highest;
-    if (range.last == ack.highest) {
-        highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
-    }
-    deliveries_[index]->on_range({epoch, wire::space_number(ack.space)}, range.first, range.last,
-                                 highest);
-    acknowledged_ |= mask_of(index);
+    any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
+        const uint32_t repeats =
+            deliveries_[index]->on_repeat_range(space, range.first, range.last);
+        named_repeats_ += repeats;
+        acknowledged_ |= repeats != 0 ? mask_of(index) : PathMask{0};
+        sought -= repeats;
+        return sought == 0;
+    });
     acknowledged_by_ = arrived_on;
     acknowledged_interval_ =
         std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval);
@@ -173,6 +202,9 @@ void PathSet::forget_old_deliveries(TimePoint now) {
         } else {
             paths_[index].loss = deliveries_[index]->loss(now);
             deliveries_[index]->release();
+            if (!deliveries_[index]->log().has_repeats()) {
+                repeating_ &= static_cast<PathMask>(~mask_of(index));
+            }
         }
         return false;
     });
@@ -206,6 +238,7 @@ void PathSet::forget_delivery(uint8_t index) {
         class_ways_[index]->forget_sent();
     }
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
+    repeating_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;
     paths_[index].is_full = false;
     paths_[index].was_full = false;

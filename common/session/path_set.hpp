@@ -120,17 +120,15 @@ class PathSet {
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
         const auto space = wire::space_from_number(run.space.space);
         const uint8_t index = space.path;
-        auto& delivery = deliveries_[index];
-        if (delivery == nullptr) {
-            if (!run.has_packets) {
-                return;  // a path that only announces itself costs nothing
-            }
-            delivery =
-                std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
+        if (deliveries_[index] == nullptr && !run.has_packets) {
+            return;  // a path that only announces itself costs nothing
         }
-        delivery->on_sent(run, now);
+        delivery_of(index).on_sent(run, now);
         note_class_sent(index, space.traffic_class, run, now);
     }
+    // A datagram that no ACK has named left again under its number on path `index`. If it left last
+    // on another one, the log of `index` has it from now on.
+    void on_sent_again(path::SentRun run, uint8_t index, base::TimePoint now);
     // The sender's queues are empty.
     void on_app_limited() {
         any_used([&](uint8_t index) {
@@ -153,9 +151,10 @@ class PathSet {
                       uint8_t arrived_on);
     // After the ranges of a frame.
     void on_ack_count(uint32_t epoch, const wire::Ack& ack) {
+        const uint32_t repeats = std::exchange(named_repeats_, 0U);
         if (deliveries_[ack.space.path] != nullptr) {
             deliveries_[ack.space.path]->on_count({epoch, wire::space_number(ack.space)},
-                                                  ack.highest + 1 - ack.missing);
+                                                  ack.highest + 1 - ack.missing, repeats);
         }
     }
     void on_acks_read(base::TimePoint now);
@@ -242,9 +241,17 @@ class PathSet {
                !is_lost(epoch, space, sequence);
     }
     bool is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        const auto& delivery = deliveries_[wire::space_from_number(space).path];
-        return delivery != nullptr &&
-               delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
+        const uint8_t own = wire::space_from_number(space).path;
+        return any_in(static_cast<PathMask>(repeating_ | mask_of(own)), [&](uint8_t index) {
+            return deliveries_[index] != nullptr &&
+                   deliveries_[index]->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
+        });
+    }
+    // The number left last as a repeat, on whatever path, and no ACK has named it yet.
+    bool is_repeated(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+        return any_in(repeating_, [&](uint8_t index) {
+            return deliveries_[index]->is_repeated({epoch, space}, static_cast<uint32_t>(sequence));
+        });
     }
     // A black hole was found on a path since the last call.
     bool take_narrowed() { return std::exchange(has_narrowed_, false); }
@@ -332,6 +339,14 @@ class PathSet {
     std::optional<Arrival>
     soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
+    path::Delivery& delivery_of(uint8_t index) {
+        auto& delivery = deliveries_[index];
+        if (delivery == nullptr) {
+            delivery =
+                std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
+        }
+        return *delivery;
+    }
     void forget_delivery(uint8_t index);
     bool is_probed(uint8_t index) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
@@ -370,7 +385,11 @@ class PathSet {
     // Calls `visit` for the paths that may have something to do, by index, until it returns true.
     template <typename Visit>
     bool any_used(const Visit& visit) const {
-        for (unsigned left = used_; left != 0; left &= left - 1) {
+        return any_in(used_, visit);
+    }
+    template <typename Visit>
+    static bool any_in(PathMask paths, const Visit& visit) {
+        for (unsigned left = paths; left != 0; left &= left - 1) {
             if (visit(static_cast<uint8_t>(std::countr_zero(left)))) {
                 return true;
             }
@@ -407,6 +426,8 @@ class PathSet {
     // Paths named by the acknowledgements being read.
     PathMask acknowledged_ = 0;
     uint8_t acknowledged_by_ = 0;  // the path that brought them
+    PathMask repeating_ = 0;       // paths with repeats in their logs
+    uint32_t named_repeats_ = 0;   // repeated datagrams that this frame named
     base::Duration acknowledged_interval_{};
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: the path before a move that is not answered yet

@@ -417,8 +417,8 @@ class Session : public flow::FlowOwner {
                       const wire::AckRange& range,
                       base::TimePoint now);
     void take_highest(const Opened& opened,
+                      EpochState& epoch,
                       const wire::Space& space,
-                      SendSpace& sent,
                       uint64_t highest,
                       base::TimePoint now);
     static uint8_t arrival_path(const Opened& opened);

@@ -106,14 +106,18 @@ EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
 
 // The number was not known to have arrived: datagrams on that path get through.
 void Session::take_highest(const Opened& opened,
+                           EpochState& epoch,
                            const wire::Space& space,
-                           SendSpace& sent,
                            uint64_t highest,
                            TimePoint now) {
+    SendSpace& sent = epoch.send_spaces[space_slot(wire::space_number(space))];
     if (sent.highest_acknowledged && highest <= *sent.highest_acknowledged) {
         return;
     }
     sent.highest_acknowledged = highest;
+    if (paths_.is_repeated(epoch.number, wire::space_number(space), highest)) {
+        return;  // it may have come by another path
+    }
     const uint64_t outstanding = sent.next - 1 - highest;
     if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
         host_.on_path_changed(*this, space.path, now);
@@ -134,7 +138,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         drops_.add(DropReason::BadBody);  // acknowledges numbers that were never sent
         return;
     }
-    take_highest(opened, ack.space, sent, ack.highest, now);
+    take_highest(opened, *epoch, ack.space, ack.highest, now);
     if (sent.named == nullptr) {
         sent.named = std::make_unique<NamedNumbers>();
     }

@@ -136,6 +136,11 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     if (paths_.take_narrowed()) {
         mark_left(UINT16_MAX, TimePoint{}, now);
     }
+    const auto is_acknowledged = [this](const SentEntry& entry, const EpochState& epoch) {
+        const NamedNumbers* const named = epoch.send_spaces[space_slot(entry.space)].named.get();
+        return (named != nullptr && named->contains(entry.first_sequence)) ||
+               paths_.is_named(entry.epoch, entry.space, entry.first_sequence);
+    };
     while (kept_ring_.has_due()) {
         SentEntry& entry = kept_ring_.next_due();
         const EpochState* const epoch = sending();
@@ -143,8 +148,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
         // A copy would carry the former class of a flow whose class has changed.
         const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
                                flow != nullptr && flow->traffic_class == entry.traffic_class &&
-                               now - entry.sent_at < kUsefulFor &&
-                               !paths_.is_named(entry.epoch, entry.space, entry.first_sequence);
+                               now - entry.sent_at < kUsefulFor && !is_acknowledged(entry, *epoch);
         bool is_sent = false;
         if (is_useful) {
             const auto destination = paths_.destination(entry.traffic_class, now);

@@ -43,6 +43,46 @@ bool is_under_way(const SentEntry& entry,
     return false;
 }
 
+// Datagrams of the entry leave again with `item`, each of `step` bytes but for the last. One that
+// an ACK has named meanwhile is waited for nowhere. PathSet is told of one at a time, since they
+// may be in different logs; the new log joins them.
+void log_repeats(PathSet& paths,
+                 const SentEntry& entry,
+                 const TransmitItem& item,
+                 uint32_t step,
+                 std::initializer_list<const EpochState*> epochs,
+                 TimePoint now) {
+    const EpochState* const* const epoch =
+        std::find_if(epochs.begin(), epochs.end(), [&entry](const EpochState* any) {
+            return any != nullptr && any->number == entry.epoch;
+        });
+    if (epoch == epochs.end()) {
+        return;  // its keys are gone, so nobody names it
+    }
+    const NamedNumbers* const named = (*epoch)->send_spaces[space_slot(entry.space)].named.get();
+    path::SentRun run;
+    run.space = {entry.epoch, entry.space};
+    run.count = 1;
+    run.has_packets = true;
+    for (uint32_t i = 0; i < item.datagrams; ++i) {
+        run.first = static_cast<uint32_t>(entry.first_sequence) + entry.repeated + i;
+        if (named != nullptr && named->contains(run.first)) {
+            continue;
+        }
+        const uint32_t bytes = std::min(step, item.length - i * step);
+        run.bytes = static_cast<uint16_t>(outer_bytes(item.path, item.to.address, bytes));
+        run.last_bytes = run.bytes;
+        paths.on_sent_again(run, item.path, now);
+    }
+}
+
+// True when the whole entry has left again.
+bool note_repeat(SentEntry& entry, const TransmitItem& item) {
+    entry.repeated = static_cast<uint16_t>(entry.repeated + item.datagrams);
+    entry.repeated_on |= mask_of(item.path);
+    return entry.repeated == entry.datagrams;
+}
+
 }  // namespace
 
 // True when the datagram leaves. SNAPT remembers those that carry something new; one whose node is
@@ -199,15 +239,14 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         item.datagrams = count;
         batch.commit(item);
         paths_.on_sent(*destination, bytes.size(), true, now);
+        log_repeats(paths_, entry, item, step, {current_.get(), previous_.get()}, now);
         const uint64_t outer =
             outer_bytes_of_run(item.path, item.to.address, bytes.size(), item.segment_bytes);
         paths_.on_data_sent(item.path, step + overhead, outer, now);
         counters_.overhead[base::index_of(entry.traffic_class)].sent += outer;
         counters_.repeated_datagrams += count;
         pay_repeat(bytes.size(), now);
-        entry.repeated = static_cast<uint16_t>(entry.repeated + count);
-        entry.repeated_on |= mask_of(item.path);
-        if (entry.repeated == entry.datagrams) {
+        if (note_repeat(entry, item)) {
             sent_ring_.done(entry, now);
         }
         return true;

@@ -3,6 +3,7 @@
 // compared with that of padding of the same length.
 #include "common/wire/ack_ranges.hpp"
 #include "tests/sim/body_cost.hpp"
+#include "tests/support/acknowledged.hpp"
 
 namespace continuo::tests {
 namespace {
@@ -325,6 +326,84 @@ TEST(FrameCost, MovesAreFollowedOnceADatagramAndNotWithoutEnd) {
         EXPECT_EQ(moving.victim.path_changes - before, kBurst);
         EXPECT_GE(moving.victim.session().counters().handovers, kBurst + 1 + kRounds);
     }
+}
+
+// Each move but the first left some of what was under way repeated on the path that was left: every
+// log holds a share of it, as runs of one datagram.
+class RepeatedOnAllPaths {
+  public:
+    static constexpr uint32_t kUnderWay = 3500;
+    static constexpr uint8_t kOthers = 14;  // all but the first one and TCP
+
+    RepeatedOnAllPaths() : moved_(kUnderWay) {
+        path::SentRun run;
+        run.space = {kEpoch, wire::space_number(kBulk)};
+        run.count = 1;
+        run.has_packets = true;
+        for (run.first = 0; run.first < kUnderWay; ++run.first) {
+            run.bytes = run.last_bytes = static_cast<uint16_t>(1000 + run.first);
+            paths().on_sent_again(run, path_of(run.first), moved_.victim.now);
+        }
+        for (uint8_t path = 1; path <= kOthers; ++path) {
+            acknowledge_newest(path);
+        }
+    }
+    Victim& victim() { return moved_.victim; }
+    session::PathSet& paths() { return moved_.victim.session().paths(); }
+    uint32_t repeated() {
+        uint32_t count = 0;
+        for (uint32_t number = 0; number < kUnderWay; ++number) {
+            count += paths().is_repeated(kEpoch, wire::space_number(kBulk), number) ? 1U : 0U;
+        }
+        return count;
+    }
+
+  private:
+    static constexpr uint32_t kEpoch = 1;
+    // So losses are looked for in the whole log.
+    void acknowledge_newest(uint8_t path) {
+        const Acknowledged told{paths(), kEpoch, {TrafficClass::LtHd, path, 0}};
+        told.send(0, 1, 1000, moved_.victim.now);
+        told.acknowledge(0, 0, moved_.victim.now);
+    }
+    static uint8_t path_of(uint32_t number) {
+        return static_cast<uint8_t>(1 + number / 2 % kOthers);
+    }
+    TwoPaths moved_;
+};
+
+TEST(FrameCost, RangesOfWhatIsRepeatedOnAllPathsCostFewStepsOnEach) {
+    RepeatedOnAllPaths repeated;
+    ASSERT_EQ(repeated.repeated(), RepeatedOnAllPaths::kUnderWay);
+    constexpr uint32_t kNamed = 1100;
+    const auto singles = cost_of(
+        repeated.victim(),
+        [](uint32_t round) {
+            return acks_of_single_numbers(RepeatedOnAllPaths::kUnderWay - 1 - round * kNamed);
+        },
+        2);
+    EXPECT_EQ(repeated.repeated(), RepeatedOnAllPaths::kUnderWay - 2 * 510);
+    expect_linear(repeated.victim(), singles, "ranges, repeated on all paths", kMostTimesNamed);
+}
+
+// Losses are looked for on each path of which a datagram names something.
+TEST(FrameCost, AFrameThatNamesRepeatsOfAllPathsLooksForLossesOnceOnEach) {
+    RepeatedOnAllPaths repeated;
+    constexpr uint32_t kAll = 2 * RepeatedOnAllPaths::kOthers;
+    const auto one_range = [](uint32_t highest) {
+        std::vector<uint8_t> body(64);
+        base::ByteWriter writer(body);
+        const std::array<wire::AckRange, 1> range{
+            {{highest - kAll + 1, highest, wire::AckKind::Applied}}};
+        EXPECT_EQ(wire::write_ack(writer, ack_of(highest), range), 1U);
+        body.resize(writer.size());
+        return body;
+    };
+    const auto measured = cost_of(repeated.victim(), [&](uint32_t round) {
+        return one_range(RepeatedOnAllPaths::kUnderWay - 1 - round * kAll);
+    });
+    EXPECT_EQ(repeated.repeated(), RepeatedOnAllPaths::kUnderWay - kRounds * kAll);
+    expect_linear(repeated.victim(), measured, "a frame that names repeats of all paths");
 }
 
 // --- Bounds

@@ -1,5 +1,6 @@
 // Repeats of a SNAPT after a silence, in virtual time (docs/PROTOCOL.md section 5.6): all that is
 // lost is sent again, and the node takes it, whatever came meanwhile.
+#include "tests/sim/downstream.hpp"
 #include "tests/sim/two_paths.hpp"
 
 #include <set>
@@ -94,6 +95,61 @@ TEST(RepeatSim, NoneIsGivenUpForWhatCameMeanwhile) {
         EXPECT_EQ(both.pair.node.session->drops().count(DropReason::BelowFloor), 0U);
         EXPECT_EQ(both.arrived(), both.sent()) << "though nothing follows";
     }
+}
+
+// The path falls silent in the direction down, with time-outs, and the node leaves it. The repeats
+// arrive by the other path, under the numbers of the first one.
+TEST(RepeatSim, WhatArrivesElsewhereTellsNothingOfTheOldPath) {
+    CallAndTransfer both(milliseconds(10));
+    both.run(milliseconds(1000), 4);
+    const session::PathSet& paths = both.pair.snapt.session->paths();
+    both.pair.lose(both.pair.down_link(0), kCertain);
+    both.run(milliseconds(300), 8);
+    ASSERT_TRUE(paths.has_timed_out(0));
+    const session::Path before = paths.path(0);
+    both.move();
+    both.run(milliseconds(2000), 0);
+    ASSERT_GT(both.pair.snapt.session->counters().repeated_datagrams, 100U);
+    ASSERT_EQ(both.arrived(), both.sent());
+    EXPECT_TRUE(paths.has_timed_out(0)) << "nothing has arrived there";
+    EXPECT_EQ(paths.path(0).rtt.smoothed(), before.rtt.smoothed());
+    EXPECT_EQ(paths.path(0).delivery_bytes_per_s, before.delivery_bytes_per_s);
+    EXPECT_EQ(paths.path(0).late_datagrams, before.late_datagrams);
+    EXPECT_EQ(paths.path(0).lost_datagrams, before.lost_datagrams);
+    EXPECT_FALSE(paths.has_timed_out(1));
+    EXPECT_EQ(paths.path(1).lost_datagrams, 0U);
+}
+
+// The other path swallows the repeats: it is the one that does not answer.
+TEST(RepeatSim, ThePathThatRepeatsOwesTheAnswer) {
+    CallAndTransfer both(milliseconds(10));
+    both.run(milliseconds(1000), 4);
+    const session::PathSet& paths = both.pair.snapt.session->paths();
+    both.pair.lose(both.pair.down_link(0), kCertain);
+    both.run(milliseconds(100), 8);
+    both.pair.lose(both.pair.down_link(1), kCertain);
+    both.move();
+    both.pair.run_for(milliseconds(300));
+    ASSERT_GT(both.pair.snapt.session->counters().repeated_datagrams, 10U);
+    EXPECT_TRUE(paths.has_timed_out(1));
+}
+
+// A part of a burst has arrived, and the announcement names it. SNAPT repeats all of the burst, and
+// waits for the rest of it alone.
+TEST(RepeatSim, WhatIsNamedBeforeItIsRepeatedIsLostNowhere) {
+    Downstream stream(link_of(milliseconds(10), 10'000'000), 1);
+    stream.run_for(milliseconds(300));
+    stream.send_run(40);
+    stream.pair.run_for(milliseconds(20));
+    stream.move(1);
+    stream.run_for(milliseconds(2000));
+    stream.pair.run_for(milliseconds(500));
+    const session::Session& snapt = *stream.pair.snapt.session;
+    ASSERT_GT(stream.pair.misdirected, 0U);
+    ASSERT_GT(snapt.counters().repeated_datagrams, stream.pair.misdirected + 5)
+        << "the first ones of the burst had arrived";
+    EXPECT_EQ(snapt.paths().path(1).lost_datagrams, 0U);
+    EXPECT_EQ(stream.arrived().size(), stream.sent);
 }
 
 }  // namespace

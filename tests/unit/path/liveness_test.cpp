@@ -98,6 +98,41 @@ TEST(Liveness, OfALongRoundTripThreeTimeoutsTakeLongerThanASecond) {
     EXPECT_EQ(now - began, milliseconds(4900));
 }
 
+// The answer is owed by the path on which the datagrams are sent again.
+TEST(Liveness, WhatIsSentAgainElsewhereIsWaitedForNoMore) {
+    Liveness liveness;
+    const TimePoint now{seconds(1)};
+    liveness.on_sent(true, false, 10'000, now);
+    liveness.on_taken_out(Liveness::kOwedBytes, false);
+    EXPECT_TRUE(liveness.is_owed()) << "the rest of it";
+    liveness.on_taken_out(0, true);
+    EXPECT_TRUE(liveness.is_owed()) << "a PING is under way";
+    liveness.on_taken_out(0, false);
+    EXPECT_FALSE(liveness.is_owed());
+    EXPECT_EQ(liveness.deadline(kPto), base::kNever);
+    EXPECT_EQ(liveness.health(now + seconds(10)), Health::Usable);
+}
+
+TEST(Liveness, APathThatHasTimedOutIsAskedThoughItsDatagramsAreSentElsewhere) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    liveness.on_sent(true, false, 10'000, now);
+    now = liveness.deadline(kPto);
+    ASSERT_TRUE(liveness.on_time(kPto, now));
+    liveness.on_taken_out(0, false);
+    EXPECT_EQ(liveness.health(now), Health::Doubtful) << "nothing has arrived";
+    while (liveness.deadline(kPto) != base::kNever) {
+        now = liveness.deadline(kPto);
+        ASSERT_TRUE(liveness.on_time(kPto, now));
+        ASSERT_LE(liveness.timeouts(), 4U);
+    }
+    EXPECT_EQ(liveness.health(now), Health::Dead);
+    liveness.on_heard();
+    EXPECT_NE(liveness.deadline(kPto), base::kNever) << "asked once more";
+    liveness.on_progress(0, false, now);
+    EXPECT_EQ(liveness.health(now), Health::Usable);
+}
+
 TEST(Liveness, WhatIsStillOwedIsWaitedForAnew) {
     Liveness liveness;
     TimePoint now{seconds(1)};

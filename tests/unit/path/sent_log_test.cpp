@@ -59,6 +59,68 @@ TEST(SentLog, SettlesEachNumberOnceAndNoOtherSpace) {
     EXPECT_EQ(log.begin(), log.end());
 }
 
+// A path repeats numbers of a space that is its own and has gone on, or another path's.
+TEST(SentLog, RepeatsAreApartFromWhatTheSpaceHasReached) {
+    SentLog log;
+    const TimePoint now{seconds(1)};
+    log.push(run_of(kA, 0, 10, now), {});
+    log.push(run_of(kA, 10, 10, now), {});
+    const auto outstanding = [&](const NumberSpace& space, uint32_t first, uint32_t last) {
+        int taken = 0;
+        log.take_out(space, first, last,
+                     [&](const SentRun& /*run*/, uint64_t bits) { taken += std::popcount(bits); });
+        return taken;
+    };
+    EXPECT_EQ(outstanding(kA, 4, 6), 3);
+    EXPECT_EQ(outstanding(kA, 4, 6), 0) << "they are in the log no more";
+    EXPECT_FALSE(log.has_repeats());
+    for (const NumberSpace& space : {kA, kB}) {
+        for (uint32_t number = 4; number < 7; ++number) {
+            SentRun run = run_of(space, number, 1, now);
+            run.is_repeat = true;
+            log.push(run, {});
+        }
+    }
+    EXPECT_EQ(log.end() - log.begin(), 3U) << "repeats are joined like others";
+    EXPECT_TRUE(log.is_waiting(kA, true, 5));
+    EXPECT_FALSE(log.is_waiting(kA, true, 7));
+    EXPECT_FALSE(log.is_waiting(kA, false, 5));
+    bool known = false;
+    EXPECT_EQ(settled(log, kA, 0, 19, &known).size(), 17U);
+    int repeats = 0;
+    log.acknowledge_repeats(kB, 0, 5,
+                            [&](SentLog::Position, const SentRun&, uint64_t newly, uint64_t) {
+                                repeats += std::popcount(newly);
+                            });
+    EXPECT_EQ(repeats, 2);
+    EXPECT_EQ(outstanding(kA, 0, 100), 3) << "they are repeated elsewhere";
+    EXPECT_EQ(outstanding(kB, 0, 100), 1);
+    log.settle(now);
+    EXPECT_FALSE(log.has_repeats());
+}
+
+// Spread over three uplinks, a flow of each of three classes is unacknowledged when the node moves.
+TEST(SentLog, RepeatsOfManySpacesAreFoundHoweverTheyAreInterleaved) {
+    constexpr uint16_t kSpaces = 9;
+    constexpr uint32_t kRounds = 3;
+    SentLog log;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+        for (uint16_t space = 0; space < kSpaces; ++space) {
+            SentRun run = run_of({7, space}, round, 1, TimePoint{seconds(1)});
+            run.is_repeat = true;
+            log.push(run, {});
+        }
+    }
+    for (uint16_t space = 0; space < kSpaces; ++space) {
+        int repeats = 0;
+        log.acknowledge_repeats({7, space}, 0, kRounds - 1,
+                                [&](SentLog::Position, const SentRun&, uint64_t newly, uint64_t) {
+                                    repeats += std::popcount(newly);
+                                });
+        EXPECT_EQ(repeats, static_cast<int>(kRounds)) << space;
+    }
+}
+
 TEST(SentLog, NumbersThatNeverLeftAreRefused) {
     SentLog log;
     log.push(run_of(kA, 0, 10, TimePoint{seconds(1)}), {});

@@ -37,6 +37,16 @@ TEST(NamedNumbers, WhatIsFarBelowTheHighestCountsAsNamed) {
     EXPECT_EQ(take(named, 9990, 10'010), Ranges{});
 }
 
+TEST(NamedNumbers, TellsWhichAreNamed) {
+    NamedNumbers named;
+    EXPECT_FALSE(named.contains(0));
+    take(named, 10'000, 10'009);
+    EXPECT_TRUE(named.contains(10'009));
+    EXPECT_FALSE(named.contains(10'010));
+    EXPECT_FALSE(named.contains(9999));
+    EXPECT_TRUE(named.contains(5000)) << "too old to be told";
+}
+
 TEST(NamedNumbers, GivesEachNumberOnce) {
     base::SeededRandom random(11);
     NamedNumbers named;

@@ -1,4 +1,4 @@
-#include "common/session/path_set.hpp"
+#include "tests/support/acknowledged.hpp"
 
 #include <gtest/gtest.h>
 
@@ -251,6 +251,92 @@ TEST(PathProof, SnaptAsksNobodyForeverOnAPathThatTheNodeHasLeft) {
     }
     EXPECT_GT(asked_at, left_at);
     EXPECT_LT(asked_at, left_at + seconds(61));
+}
+
+// Four datagrams with packets of path 0, for which an acknowledgement is owed. SNAPT repeats them.
+class SnaptRepeats {
+  public:
+    SnaptRepeats() {
+        for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
+            snapt_.receive(path);
+        }
+        told_.send(0, kCount, 1400, snapt_.now);
+    }
+    void repeat_on(uint8_t path) {
+        repeated_.space = {told_.epoch, wire::space_number(told_.space)};
+        repeated_.count = 1;
+        repeated_.bytes = repeated_.last_bytes = 1400;
+        repeated_.has_packets = true;
+        for (repeated_.first = 0; repeated_.first < kCount; ++repeated_.first) {
+            snapt_.paths.on_sent_again(repeated_, path, snapt_.now);
+        }
+    }
+    bool is_repeated() const { return paths().is_repeated(1, repeated_.space.space, 3); }
+    void wait(base::Duration span) {
+        for (const TimePoint end = snapt_.now + span; snapt_.now < end;) {
+            snapt_.now += milliseconds(10);
+            snapt_.paths.on_time(snapt_.now);
+        }
+    }
+    bool waits_for_class_on(uint8_t path) const {
+        return paths().class_ways(path)->has_unconfirmed(snapt_.now + seconds(1));
+    }
+    void acknowledge() { told_.acknowledge(0, kCount - 1, snapt_.now); }
+    const PathSet& paths() const { return snapt_.paths; }
+
+  private:
+    static constexpr uint8_t kCount = 4;
+    Snapt snapt_;
+    const tests::Acknowledged told_{snapt_.paths, 1, {TrafficClass::HtHd, 0, 0}};
+    path::SentRun repeated_;
+};
+
+TEST(PathProof, ARepeatIsOwedByThePathThatItTookLast) {
+    SnaptRepeats snapt;
+    ASSERT_TRUE(snapt.waits_for_class_on(0));
+    snapt.repeat_on(1);
+    EXPECT_TRUE(snapt.is_repeated());
+    EXPECT_FALSE(snapt.waits_for_class_on(0)) << "its ACK confirms no class there";
+    snapt.wait(seconds(3));
+    EXPECT_FALSE(snapt.paths().has_timed_out(0));
+    EXPECT_TRUE(snapt.paths().has_timed_out(1));
+    snapt.acknowledge();
+    EXPECT_FALSE(snapt.paths().has_timed_out(1));
+    EXPECT_FALSE(snapt.is_repeated());
+}
+
+TEST(PathProof, AnAcknowledgedRepeatEndsNoTimeoutOfTheFormerPath) {
+    SnaptRepeats snapt;
+    snapt.wait(seconds(3));
+    ASSERT_TRUE(snapt.paths().has_timed_out(0));
+    snapt.repeat_on(1);
+    snapt.acknowledge();
+    EXPECT_TRUE(snapt.paths().has_timed_out(0));
+    EXPECT_EQ(snapt.paths().path(0).delivery_bytes_per_s, 0U);
+}
+
+// They are waited for there since they left first.
+TEST(PathProof, ARepeatOnTheSamePathChangesNothing) {
+    SnaptRepeats snapt;
+    snapt.wait(seconds(3));
+    ASSERT_TRUE(snapt.paths().has_timed_out(0));
+    snapt.repeat_on(0);
+    EXPECT_FALSE(snapt.is_repeated());
+    snapt.acknowledge();
+    EXPECT_FALSE(snapt.paths().has_timed_out(0));
+}
+
+// The node goes back before anything was acknowledged.
+TEST(PathProof, ARepeatThatGoesBackIsOwedByTheFirstPathAgain) {
+    SnaptRepeats snapt;
+    snapt.repeat_on(1);
+    snapt.repeat_on(0);
+    EXPECT_TRUE(snapt.is_repeated());
+    snapt.wait(seconds(3));
+    EXPECT_TRUE(snapt.paths().has_timed_out(0));
+    EXPECT_FALSE(snapt.paths().has_timed_out(1));
+    snapt.acknowledge();
+    EXPECT_FALSE(snapt.paths().has_timed_out(0));
 }
 
 // Nothing comes up on the return path any more, the node sends by the other one. That is no
