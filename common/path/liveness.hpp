@@ -1,7 +1,8 @@
 // Liveness: whether a path answers, judged only by probe time-outs (RFC 9002 section 6.2). A
 // time-out runs only while an acknowledgement is owed: for kOwedBytes with packets, or for a PING.
-// Less traffic than that is owed none: ask_at() says when a PING would tell. PathSet takes from it
-// the probes and whether a path has timed out, and judges the state of a path by silence.
+// Less traffic than that is owed none: ask_at() says when a PING would tell. The first time-out is
+// a reason to probe, and says nothing of the path yet. PathSet takes from it the probes and whether
+// a path has timed out, and judges the state of a path by silence.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -17,6 +18,9 @@ class Liveness {
   public:
     // A lone acknowledgement of about 60 bytes is 2 % of 2900 bytes; the rest allows for losses.
     static constexpr uint64_t kOwedBytes = 4000;
+    static constexpr uint32_t kDoubtfulAfterTimeouts = 2;
+    // Longer than a scan of Wi-Fi takes the radio away.
+    static constexpr base::Duration kDoubtfulAfter = base::milliseconds(250);
     static constexpr uint32_t kDeadAfterTimeouts = 3;  // RFC 9002, 7.6.1
     static constexpr base::Duration kDeadAfter = base::seconds(1);
     static constexpr base::Duration kAskAfter = base::milliseconds(500);
@@ -87,12 +91,12 @@ class Liveness {
                    : unheard_since_ + std::max<base::Duration>(probe_timeout, kAskAfter);
     }
     Health health(base::TimePoint now) const {
-        if (timeouts_ == 0) {
-            return Health::Usable;
+        if (timeouts_ >= kDeadAfterTimeouts && now - owed_since_ >= kDeadAfter) {
+            return Health::Dead;
         }
-        return timeouts_ >= kDeadAfterTimeouts && now - owed_since_ >= kDeadAfter
-                   ? Health::Dead
-                   : Health::Doubtful;
+        return timeouts_ >= kDoubtfulAfterTimeouts && now - owed_since_ >= kDoubtfulAfter
+                   ? Health::Doubtful
+                   : Health::Usable;
     }
     // When the first datagram with packets left since something was heard; kNever: none has.
     base::TimePoint unheard_since() const { return unheard_since_; }

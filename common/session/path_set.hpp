@@ -281,6 +281,11 @@ class PathSet {
     bool has_timed_out(uint8_t index) const {
         return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
     }
+    // The judgement of its probe time-outs; Usable while it carries no packets.
+    path::Health health(uint8_t index, base::TimePoint now) const {
+        return deliveries_[index] != nullptr ? deliveries_[index]->liveness().health(now)
+                                             : path::Health::Usable;
+    }
     // Node: datagrams of that class have taken another socket, so that the SNAPT sees them at
     // another address although nothing has moved.
     bool has_changed_socket(const wire::Space& space, base::TimePoint now) const {
