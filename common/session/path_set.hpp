@@ -58,22 +58,31 @@ class PathSet {
     // comes in either, the NAT mapping may be gone: announces the node. Packets that follow at once
     // show that they had been lost. False: the path works or is being asked already.
     bool on_request(base::TimePoint idle_since, base::TimePoint now);
-    // Packets came on the path while the node had sent nothing since `idle_since`. The second loss
-    // after an idle time shortens the path's keepalive interval (the first may be chance), and so
-    // does each later one.
+    // Packets came on the path while the node had sent nothing since `idle_since`
+    // (path::KeepaliveLearner).
     void on_packets(uint8_t index,
                     base::TimePoint idle_since,
                     base::Duration longest,
-                    base::TimePoint now);
+                    base::TimePoint now) {
+        paths_[index].keepalive.on_packets(now - idle_since, longest, now);
+    }
     // Node: a keepalive leaves on the active path, where lt-ld had sent nothing since `idle_since`.
     void on_keepalive(base::TimePoint idle_since, base::TimePoint now);
-    // Node: SNAPT sees lt-ld of the active path at a new address. If that is in answer to a
-    // keepalive, the mapping had expired in the idle time before: a loss as above.
-    void on_remapped(base::Duration longest, base::TimePoint now);
+    // Node: SNAPT sees lt-ld of the active path at a new address.
+    void on_remapped(base::Duration longest, base::TimePoint now) {
+        if (active_) {
+            paths_[*active_].keepalive.on_remapped(longest, now);
+        }
+    }
     // Interval of keepalives on the active path, at most `longest`.
-    base::Duration keepalive(base::Duration longest) const;
-    // Doubles a learned interval after some time without a request.
-    void try_longer_keepalive(base::Duration longest, base::TimePoint now);
+    base::Duration keepalive(base::Duration longest) const {
+        return active_ ? paths_[*active_].keepalive.interval(longest) : longest;
+    }
+    void try_longer_keepalive(base::Duration longest, base::TimePoint now) {
+        if (active_) {
+            paths_[*active_].keepalive.try_longer(longest, now);
+        }
+    }
     // Declares the path dead: it carries nothing until retry() is answered.
     void give_up(uint8_t index);
     // Asks a path that was given up once, at this address, whose port may differ from before.
@@ -321,8 +330,6 @@ class PathSet {
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
     ClassMask silent_classes(const Path& path, base::TimePoint now) const;
-    void
-    learn_lifetime(Path& path, base::Duration idle, base::Duration longest, base::TimePoint now);
     static base::Duration ask_after(const Path& path);
     static base::Duration doubt_after(const Path& path);
     static void note_unconfirmed(Path& path, base::TimePoint now);

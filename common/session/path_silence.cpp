@@ -32,10 +32,6 @@ constexpr uint32_t kStreamDatagrams = 10;
 constexpr Duration kLongestRequestInterval = base::seconds(25);
 // The way down works if the node heard SNAPT this recently: a request comes later than the data.
 constexpr Duration kWorksAfterHearing = base::seconds(2);
-// Idle times shorter than this are not blamed for a lost mapping.
-constexpr Duration kShortestKeepalive = base::seconds(1);
-// Time without a request after which a learned interval is doubled.
-constexpr Duration kTryLongerAfter = base::seconds(600);
 
 constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 
@@ -235,42 +231,16 @@ bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
         }
         return false;
     }
-    if (now - idle_since >= kShortestKeepalive) {
-        path.idle_when_asked = now - idle_since;
-        path.lost_known_by = now + ask_after(path);
-    }
+    path.keepalive.on_request(now - idle_since, ask_after(path), now);
     ask_active_or_other(*active_, now);
     path.state = PathState::Usable;
     return true;
 }
 
-// Packets right after the answer to a request were repeated: they had been lost. If none come,
-// SNAPT only missed an answer that the node did not owe.
-void PathSet::on_packets(uint8_t index, TimePoint idle_since, Duration longest, TimePoint now) {
-    Path& path = paths_[index];
-    if (now > path.lost_known_by) {
-        // The mapping has outlived that idle time.
-        const bool is_disproved = now - idle_since >= path.idle_when_lost;
-        path.idle_when_lost = is_disproved ? Duration{} : path.idle_when_lost;
-        return;
-    }
-    path.lost_known_by = {};
-    learn_lifetime(path, path.idle_when_asked, longest, now);
-}
-
 void PathSet::on_keepalive(TimePoint idle_since, TimePoint now) {
-    if (active_ && now - idle_since >= kShortestKeepalive) {
+    if (active_) {
         Path& path = paths_[*active_];
-        path.idle_before_keepalive = now - idle_since;
-        path.remapping_known_by = now + ask_after(path);
-    }
-}
-
-void PathSet::on_remapped(Duration longest, TimePoint now) {
-    if (active_ && now <= paths_[*active_].remapping_known_by) {
-        Path& path = paths_[*active_];
-        path.remapping_known_by = {};
-        learn_lifetime(path, path.idle_before_keepalive, longest, now);
+        path.keepalive.on_keepalive(now - idle_since, ask_after(path), now);
     }
 }
 
@@ -279,36 +249,6 @@ void PathSet::forget_remapping() {
     if (active_) {
         paths_[*active_].tuples[kLtLd].is_remapped = false;
     }
-}
-
-// A mapping expired in that idle time. The first time may be chance.
-void PathSet::learn_lifetime(Path& path, Duration idle, Duration longest, TimePoint now) {
-    const bool is_first = path.idle_when_lost == Duration{};
-    if (is_first && path.keepalive == Duration{}) {
-        path.idle_when_lost = idle;
-        return;
-    }
-    const Duration shorter = is_first ? idle : std::min(path.idle_when_lost, idle);
-    path.keepalive =
-        std::max<Duration>(std::min<Duration>(shorter / 2, keepalive(longest)), kShortestKeepalive);
-    path.keepalive_learned_at = now;
-    path.idle_when_lost = {};
-}
-
-void PathSet::try_longer_keepalive(Duration longest, TimePoint now) {
-    if (!active_) {
-        return;
-    }
-    Path& path = paths_[*active_];
-    if (path.keepalive != Duration{} && now - path.keepalive_learned_at >= kTryLongerAfter) {
-        path.keepalive = path.keepalive < longest / 2 ? path.keepalive * 2 : Duration{};
-        path.keepalive_learned_at = now;
-    }
-}
-
-Duration PathSet::keepalive(Duration longest) const {
-    const Duration learned = active_ ? paths_[*active_].keepalive : Duration{};
-    return learned == Duration{} ? longest : std::min(learned, longest);
 }
 
 void PathSet::ask(uint8_t index, TimePoint now) {
@@ -329,8 +269,7 @@ void PathSet::on_pause(TimePoint now) {
         Path& path = paths_[index];
         path.unanswered_since = base::kNever;
         path.burst_datagrams = 0;
-        path.lost_known_by = {};
-        path.remapping_known_by = {};
+        path.keepalive.on_pause();
         // The clock may have stopped during a sleep, so delays from before and after it cannot be
         // compared: a path that is not measured again would have an advantage or disadvantage.
         forget_delivery(index);

@@ -5,6 +5,7 @@
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/path/class_ways.hpp"
+#include "common/path/keepalive_learner.hpp"
 #include "common/path/mtu_search.hpp"
 #include "common/path/rtt_estimator.hpp"
 #include "common/wire/frame.hpp"
@@ -96,14 +97,7 @@ struct Path {
     base::TimePoint unanswered_since = base::kNever;
     // Node: datagrams that came without a pause.
     uint32_t burst_datagrams = 0;
-    // Node: learned keepalive interval; zero: the one that SNAPT set.
-    base::Duration keepalive{};
-    base::TimePoint keepalive_learned_at{};
-    base::Duration idle_when_asked{};        // idle time before the latest request
-    base::TimePoint lost_known_by{};         // packets that come before this had been lost
-    base::Duration idle_when_lost{};         // idle time before the first such loss; zero: none
-    base::Duration idle_before_keepalive{};  // idle time before the latest keepalive
-    base::TimePoint remapping_known_by{};    // a CHALLENGE before this answers that keepalive
+    path::KeepaliveLearner keepalive;  // node
     // SNAPT: requests for a sign of life over control: interval, time of the latest, whether it is
     // open, when it was answered.
     base::Duration request_interval{};

@@ -35,6 +35,7 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
     for (const session::Tuple& tuple : path.tuples) {
         add_tuple(state, tuple);
     }
+    const path::KeepaliveLearner::State& learned = path.keepalive.state();
     state.insert(state.end(), {static_cast<int64_t>(path.state),
                                path.has_answered,
                                path.announcements_due,
@@ -51,11 +52,13 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                static_cast<int64_t>(path.received_datagrams),
                                number_of(path.unanswered_since),
                                path.burst_datagrams,
-                               path.keepalive.count(),
-                               number_of(path.keepalive_learned_at),
-                               path.idle_when_asked.count(),
-                               number_of(path.lost_known_by),
-                               path.idle_when_lost.count(),
+                               learned.interval.count(),
+                               number_of(learned.learned_at),
+                               learned.idle_when_asked.count(),
+                               number_of(learned.lost_known_by),
+                               learned.idle_when_lost.count(),
+                               learned.idle_before_keepalive.count(),
+                               number_of(learned.remapping_known_by),
                                path.request_interval.count(),
                                path.is_requested,
                                number_of(path.request_answered_at),
