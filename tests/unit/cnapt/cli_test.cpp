@@ -128,8 +128,9 @@ TEST(CnaptStatus, SaysWhatBecomesOfManyRoutes) {
     EXPECT_FALSE(contains(routes(R"({"left_out":0,"unseen":0})"), "routes "));
     EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":0,"unwatched":7})"),
                          "routes     7 addresses of SNAPTs or name servers are too many"));
-    EXPECT_TRUE(contains(routes(R"({"unwatched":7,"sources_left_out":2})"),
-                         "routes     2 of uplinks are too many: a strict reverse path filter"));
+    EXPECT_TRUE(
+        contains(routes(R"({"unwatched":7,"sources_left_out":2})"),
+                 "routes     2 of uplinks are left out, too many: a strict reverse path filter"));
 }
 
 TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
