@@ -18,7 +18,7 @@ BIN_MS = 50  # of the download's rate
 PAUSE_WITHIN_NS = 500_000_000  # a pause that begins later has another cause: the queue overflows again and again
 SETTLE_S, BETWEEN_S = 4, 4
 # What is drawn of each event, from before it to after it.
-SCENES = (("move", "It moves to another gateway", "The old address goes, then the new one comes", -0.5, 1.5),
+SCENES = (("move", "The laptop moves to another gateway", "The old address goes, then the new one comes", -0.5, 1.5),
           ("silent", "Its uplink falls silent, another is at hand", "Nothing passes the gateway; link and route stay up", -0.5, 4.5))
 FLOWS = ("download", "call", "ping")
 SUPPORT = ROOT / "tests" / "support"

@@ -6,6 +6,7 @@ LEFT, GAP, LABEL, MARGIN = 104, 18, 84, 14
 PLOT_WIDTHS = (250, 312)  # of the scenes
 STRIP, BETWEEN, BETWEEN_FLOWS = 30, 5, 30
 HEAD, FOOT = 82, 72
+FULL_SCALE = 1.2  # of the link's rate, for the height of a download's strip
 FLOWS = (("download", "Download"), ("call", "Call"), ("ping", "Ping"))
 COLOURS = {"Continuo": "ours", "wireguard-go": "peer"}
 STYLE = """
@@ -85,7 +86,7 @@ def _axis(column, top, bottom):
 def _caption(data):
     runs = f"The middle one of {data['runs']} runs each" if data["runs"] > 1 else "One run each"
     return (f"{runs}: two uplinks of {data['rate_mbit']} Mbit/s, a round trip of {data['rtt_ms']} ms, queues of {data['queue_ms']} ms. "
-            "Download: what arrived, in Mbit/s.",
+            f"Download: what arrived; full height is {data['rate_mbit'] * FULL_SCALE:g} Mbit/s.",
             f"Call and ping: each tick is a packet that arrived; one is sent each {data['call_interval_ms']} ms. "
             "Red: the pause; below its length, the longest just before.")
 
@@ -97,7 +98,7 @@ def draw(data):
         columns.append(Column(scene, left, width))
         left += width + LABEL + GAP
     labels = list(dict.fromkeys(label for scene in data["scenes"] for label in scene["tunnels"]))
-    scale = data["rate_mbit"] * 1.2
+    scale = data["rate_mbit"] * FULL_SCALE
     width = left - GAP + MARGIN
     parts, top = [], HEAD
     for flow, title in FLOWS:
