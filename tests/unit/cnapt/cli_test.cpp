@@ -181,7 +181,7 @@ TEST(CnaptPortal, AsksForTheUserWhoTypesAndSaysWhereToLogIn) {
     EXPECT_FALSE(contains(output.out, "did not say"));
     daemon.answers = {std::string(
         R"({"interface":"wlan0","url":"http://example.com/","url_is_told":false,"user":1})")};
-    EXPECT_TRUE(contains(daemon.run({"portal"}).out, "any page by http:// leads to it"));
+    EXPECT_TRUE(contains(daemon.run({"portal"}).out, "any http:// page leads to it"));
     const std::string user = R"("user":)" + std::to_string(::getuid());
     ASSERT_EQ(daemon.requests.size(), 2U);
     EXPECT_TRUE(contains(daemon.requests[0], R"("interface":"wlan0")"));
