@@ -18,7 +18,7 @@ text.ours { fill: #0b63c5; stroke: none; } text.peer { fill: #b35900; stroke: no
 .area { stroke: none; fill-opacity: 0.75; } .axis { stroke: #8b949e; }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3; } .card { fill: #0d1117; stroke: #3d444d; } .strip { fill: #1b222b; } .quiet { fill: #9198a1; }
-.ours { stroke: #58a6ff; } .peer { stroke: #f0a050; } .area.ours { fill: #58a6ff; } .area.peer { fill: #f0a050; }
+.ours { stroke: #58a6ff; } .peer { stroke: #f0a050; } .area.ours { fill: #58a6ff; stroke: none; } .area.peer { fill: #f0a050; stroke: none; }
 text.ours { fill: #58a6ff; } text.peer { fill: #f0a050; } .pause { fill: #ff6b6b; fill-opacity: 0.35; } .event { stroke: #e6edf3; }
 }"""
 
