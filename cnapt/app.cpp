@@ -1,12 +1,12 @@
 #include "cnapt/app.hpp"
 
 #include "classifier/policy_changes.hpp"
+#include "cnapt/answers.hpp"
 #include "cnapt/bypass/capture_links.hpp"
 #include "cnapt/bypass/plain_control.hpp"
 #include "cnapt/bypass/portal_control.hpp"
 #include "cnapt/capture/bypassed_cgroups.hpp"
 #include "cnapt/capture/gateway_check.hpp"
-#include "cnapt/commands.hpp"
 #include "cnapt/names/dns_switch.hpp"
 #include "cnapt/node/ping_desk.hpp"
 #include "cnapt/settings/node_key.hpp"

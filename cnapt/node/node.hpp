@@ -412,7 +412,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();
 
-    // capture.cpp
+    // node_packets.cpp
     void on_tun_readable();
     void rest(base::TimePoint now);
     uint64_t queued_bytes() const;

@@ -1,4 +1,4 @@
-#include "cnapt/commands.hpp"
+#include "cnapt/answers.hpp"
 
 #include "cnapt/bypass/plain_control.hpp"
 #include "cnapt/node/tunnel_uplinks.hpp"
