@@ -40,7 +40,7 @@ struct ProtocolSet {
 // The conditions of a rule; an empty list matches every flow.
 struct RuleMatch {
     std::vector<std::string> processes;  // names or globs, case-sensitive
-    std::vector<std::string> parents;    // of the parent process, likewise
+    std::vector<std::string> parents;    // the parent process's, likewise
     std::vector<std::string> user_names;
     std::vector<uint32_t> user_ids;
     ProtocolSet protocols;

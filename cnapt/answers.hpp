@@ -21,7 +21,7 @@ struct DaemonInfo {
     std::string state_directory;
     base::TimePoint started_at{};
     base::TimePoint now{};
-    uint64_t slow_iterations = 0;  // of the data loop
+    uint64_t slow_iterations = 0;  // iterations of the data loop
     size_t sources_left_out = 0;   // SourcePlan::left_out
     bool is_capturing = false;     // new flows are let into the tunnel
     bool is_kill_switch = false;

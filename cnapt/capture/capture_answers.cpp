@@ -10,8 +10,8 @@ namespace {
 // updated map: over IPv6 the address that was asked is therefore keyed by the peer's address alone.
 struct Words {
     std::string family;   // "ip"
-    std::string suffix;   // of names
-    std::string type;     // of a key
+    std::string suffix;   // ends the names of its objects
+    std::string type;     // a key's type
     std::string inbound;  // key of a datagram that comes in
     std::string outbound;
     std::string map_type;  // the same of the map

@@ -139,7 +139,7 @@ class CaptureControl {
     bool is_open_ = true;
     bool has_warned_of_answers_ = false;
     std::optional<Extent> extent_;  // after the last change by this object
-    uint32_t generation_ = 0;       // of all nftables rules, when ours were last counted
+    uint32_t generation_ = 0;       // the ruleset's, when our rules were last counted
 };
 
 }  // namespace continuo::cnapt::capture

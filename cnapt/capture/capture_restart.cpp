@@ -89,7 +89,7 @@ base::Result<void> CaptureControl::take_over() {
             has_taken_over_ = true;
         } else if (is_marked &&
                    (link.name == config_.device || link.alias.starts_with(mark_start(config_)))) {
-            CTN_TRY(routes.delete_link(link.index));  // of another configuration of this cnapt
+            CTN_TRY(routes.delete_link(link.index));  // another configuration's
         }
     }
     return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};

@@ -57,7 +57,7 @@ struct BypassMatch {
     std::optional<uint8_t> ip_protocol;
     std::optional<io::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
     std::optional<io::NumberRange> users;
-    std::optional<uint32_t> fwmark{};  // of the socket
+    std::optional<uint32_t> fwmark{};  // the socket's
     bool is_bypassed = true;           // else it is captured, whatever follows
 
     bool operator==(const BypassMatch&) const = default;
@@ -66,7 +66,7 @@ struct BypassMatch {
 // The web traffic (ports 80, 443 and 53, IPv4) of one user goes to a captive portal for a while.
 struct PortalBypass {
     std::string interface;
-    std::optional<base::IpAddress> gateway;  // of the interface's default route
+    std::optional<base::IpAddress> gateway;  // the next hop of the interface's default route
     uint32_t user = 0;
 
     bool operator==(const PortalBypass&) const = default;
@@ -104,7 +104,7 @@ struct CapturePlan {
     std::vector<io::RuleEntry> rules;          // add in this order; remove the other way round
     std::vector<io::RuleEntry> capture_rules;  // behind `rules`; only while new flows are captured
     std::vector<io::SysctlSetting>
-        device_settings;  // of the device alone: before it is set up, nothing to restore
+        device_settings;  // the device alone has them: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
     // Replaces a table of its own, where the kernel can: what lets UDP servers answer from the
     // address that was asked (capture_answers.hpp). It outlives `ruleset`, since a socket that was

@@ -28,7 +28,7 @@ constexpr size_t kMaxSourceSteps = 2;  // one is under way at most
 constexpr unsigned kToldFailures = 3;
 // Routes vanish with their interface; only its state is reported.
 constexpr base::Duration kSourceLookInterval = base::seconds(5);
-constexpr uint32_t kPortalTables = 2;  // of the capture and its portal, beside which ours are
+constexpr uint32_t kPortalTables = 2;  // the capture's and its portal's; ours are beside them
 
 IpPrefix whole_address(const IpAddress& address) {
     return IpPrefix{address, static_cast<uint8_t>(address.is_v4() ? 32 : 128)};

@@ -28,7 +28,7 @@ struct CaptureFlow {
     uint64_t last_ns = 0;
     uint64_t packets_up = 0;
     uint64_t packets_down = 0;
-    uint64_t bytes_up = 0;  // of IP packets
+    uint64_t bytes_up = 0;  // IP packets
     uint64_t bytes_down = 0;
     policy::PromotionTracker promotion;
 
@@ -43,7 +43,7 @@ struct CaptureRest {
     uint64_t icmp_errors = 0;      // about a flow
     uint64_t other_protocols = 0;  // neither TCP, UDP nor ping
     uint64_t malformed = 0;
-    uint64_t beyond_limit = 0;  // of flows above kMaxCaptureFlows
+    uint64_t beyond_limit = 0;  // packets of flows above kMaxCaptureFlows
 };
 
 class CaptureFlows {

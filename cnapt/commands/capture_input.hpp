@@ -28,7 +28,7 @@ PolicyChoice chosen_policy(const report::ParsedCommand& command);
 struct CaptureReading {
     bool is_whole = false;  // to its end
     std::string failure;    // a sentence; empty: none
-    int exit_code = 0;      // of it
+    int exit_code = 0;      // the command's
     uint64_t frames = 0;
     uint64_t not_ip = 0;
 };

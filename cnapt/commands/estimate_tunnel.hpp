@@ -57,7 +57,7 @@ class EstimateTunnel {
     uint64_t overhead_bytes(bool is_up) const;
     uint64_t overhead_datagrams(bool is_up) const;
     uint64_t link_drops() const;
-    uint64_t delivered_bytes() const;  // of inner packets, at the other end
+    uint64_t delivered_bytes() const;  // inner packets, at the other end
 
   private:
     class End;
@@ -69,8 +69,8 @@ class EstimateTunnel {
     base::Duration rtt_;
     base::SeededRandom random_{1};
     base::TimePoint now_{base::seconds(1000)};
-    base::TimePoint began_at_;  // of the first packet
-    base::Duration last_at_{};  // of the captured packet before
+    base::TimePoint began_at_;  // time of the first packet
+    base::Duration last_at_{};  // time of the captured packet before
     std::unique_ptr<Link> up_link_;
     std::unique_ptr<Link> down_link_;
     std::unique_ptr<End> node_;

@@ -26,7 +26,7 @@ class SegmentCutter {
         Key key = nullptr;
         bool is_up = true;
         base::IpAddress inner;  // the node's side
-        uint16_t mss = 0;       // that the sender was told
+        uint16_t mss = 0;       // as the sender was told
     };
     // Appends what the packet makes, perhaps nothing yet. False: no node would get it. Checksums
     // that a device of the capturing host would write are written.

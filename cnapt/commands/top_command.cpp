@@ -58,7 +58,7 @@ struct Row {
 };
 
 struct Request {
-    std::vector<std::string> by;  // of kGroups, in its order; empty: each flow
+    std::vector<std::string> by;  // some of kGroups, in its order; empty: each flow
     size_t limit = kUsualTopRows;
 };
 

@@ -53,7 +53,7 @@ class ConnectRace {
     struct Attempt {
         io::UniqueFd fd;
         base::TimePoint give_up_at = base::kNever;
-        int sys_errno = 0;                   // of one that has failed
+        int sys_errno = 0;                   // set when the connection has failed
         bool is_connected = false;           // and has not failed since
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
         bool is_open() const { return poller != nullptr || is_connected; }

@@ -108,7 +108,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
         base::Endpoint remote;
         std::optional<ControlUplink> uplink;  // where it started
-        size_t way = 0;                       // of the race
+        size_t way = 0;                       // index in the race
         io::TcpStream stream;
         std::unique_ptr<control::ClientControl> control;
         base::TimePoint open_since = base::kNever;
@@ -188,7 +188,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     PlainLink plain_;
     bool has_arrivals_ = false;                 // in in_, and the data loop does not know
     std::atomic<bool> waits_for_room_ = false;  // in in_; the data loop says when there is some
-    control::EpochKeys keys_;                   // of the latest epoch
+    control::EpochKeys keys_;                   // the latest epoch's
     uint32_t last_plain_number_ = 0;
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;

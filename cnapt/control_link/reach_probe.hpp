@@ -24,7 +24,7 @@ struct ReachQuestion {
 
 struct TcpReach {
     std::optional<base::Duration> connected_in;
-    int sys_errno = 0;  // of a failure; ETIMEDOUT: no answer in time
+    int sys_errno = 0;  // why it failed; ETIMEDOUT: no answer in time
 };
 // Connects by TCP. The answers are in the order of `to`.
 std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
@@ -32,7 +32,7 @@ std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
 struct UdpReach {
     std::optional<base::Duration> answered_in;
     int sys_errno = 0;      // send error of the host or ICMP error; ETIMEDOUT: nothing came
-    std::string interface;  // by which it goes; empty: not known
+    std::string interface;  // the interface that it leaves by; empty: not known
     // The largest outer packet of kProbedSizes that came through; 0: none.
     uint16_t largest = 0;
     uint16_t interface_mtu = 0;
@@ -60,7 +60,7 @@ struct LoginReach {
         Refused,     // user, key or realm is not known there, or disabled
         Rejected,    // `reject` says why
         OtherSnapt,  // another name or realm
-        NoTls,       // what answers is something else
+        NoTls,       // something else answers
         Closed,      // it ended the connection without a word
         Silent,      // no answer in time
         Unreached,   // `sys_errno`

@@ -26,7 +26,7 @@ struct ControlUplink {
 struct ControlUplinks {
     std::optional<ControlUplink> v4;
     std::optional<ControlUplink> v6;
-    std::optional<base::IpVersion> preferred = std::nullopt;  // that of the data
+    std::optional<base::IpVersion> preferred = std::nullopt;  // the version that the data uses
     // While no data flows: further uplinks, best first. All ways are tried side by side.
     bool is_race = false;
     std::vector<ControlUplink> others = {};

@@ -28,7 +28,7 @@ struct NodeDoctor : daemon::ConfiguredDoctor<settings::NodeConfig> {  // with it
 
     std::string policy_file{};   // empty: as the configuration says
     bool may_mark = false;       // sockets, so that they are beside the tunnel
-    report::JsonValue snapts{};  // of the daemon
+    report::JsonValue snapts{};  // the daemon's answer
     report::JsonValue paths{};
     std::vector<control_link::ControlUplink> uplinks{};
     std::vector<SnaptTarget> targets{};

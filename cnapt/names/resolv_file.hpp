@@ -67,7 +67,7 @@ class ResolvFile {
     enum class Kind : uint8_t { Absent, Regular, Link };
     struct Content {
         Kind kind = Kind::Absent;
-        std::string text;  // of the file, or the link's target
+        std::string text;  // the file's content, or the link's target
         mode_t mode = 0644;
         uid_t user = 0;
         gid_t group = 0;
@@ -107,7 +107,7 @@ class ResolvFile {
 
     std::string path_;
     std::string kept_path_;  // the directory
-    std::string name_;       // of the file in its directory
+    std::string name_;       // the file's name in its directory
     io::UniqueFd directory_;
     io::UniqueFd kept_directory_;
     std::vector<base::IpAddress> servers_;

@@ -20,10 +20,10 @@ inline constexpr base::Duration kBesideTime = base::milliseconds(300);
 
 struct ResolverProbe {
     std::vector<base::IpAddress> servers;
-    std::string device;    // of the tunnel
+    std::string device;    // the tunnel's
     base::IpAddress ipv4;  // its addresses
     base::IpAddress ipv6;
-    uint32_t fwmark = 0;  // of sockets beside it
+    uint32_t fwmark = 0;  // for sockets beside the tunnel
     bool asks_beside = true;
     base::Duration beside_time = kProbeTime;  // the longest wait for one that is silent both ways
     uint16_t port = 53;

@@ -78,7 +78,7 @@ class ResolverWatch {
     std::vector<base::IpPrefix> near_;
     std::vector<base::IpPrefix> denied_;
     std::vector<base::IpAddress> servers_;
-    std::map<base::IpAddress, ResolverWay> ways_;  // of servers_, as far as they were asked
+    std::map<base::IpAddress, ResolverWay> ways_;  // for those of servers_ that were asked
     std::vector<base::IpAddress> undecided_;       // after the first look, until the second
     bool is_usable_ = false;
     bool is_busy_ = false;

@@ -20,7 +20,7 @@ namespace {
 
 // linux/landlock.h of Linux 6.2; missing in earlier headers.
 constexpr uint64_t kTruncate = uint64_t{1} << 14;
-constexpr uint64_t kRefer = uint64_t{1} << 13;  // of Linux 5.19
+constexpr uint64_t kRefer = uint64_t{1} << 13;  // since Linux 5.19
 constexpr long kVersionWithRefer = 2;
 constexpr long kVersionWithTruncate = 3;
 

@@ -35,7 +35,7 @@ class BindingJournal {
     };
     struct Slot {
         uint64_t flow;   // 0: free
-        uint64_t snapt;  // of its name
+        uint64_t snapt;  // hash of its name
     };
     static constexpr size_t kBucketSlots = 8;
 

@@ -37,7 +37,7 @@ std::string_view to_string(FailureKind kind);
 struct Failure {
     FailureKind kind = FailureKind::None;
     std::string text;         // one sentence without a full stop; not yet printable
-    std::string said;         // what the SNAPT said of it, in its own words; empty: nothing
+    std::string said;         // the SNAPT's own words; empty: none
     int64_t at_utc_s = 0;     // Unix time when it happened last
     bool is_current = false;  // nothing has worked since
 

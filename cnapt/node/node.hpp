@@ -109,19 +109,19 @@ struct SnaptLink {
     std::optional<uint64_t> throughput_bits_per_s;
     uint64_t measured_bytes = 0;
     base::TimePoint measured_at{};
-    std::vector<uint16_t> udp_ports;  // of the SNAPT; never empty once accepted
+    std::vector<uint16_t> udp_ports;  // the SNAPT's; never empty once accepted
     base::TimePoint port_taken_at{};
     dataplane::StreamPort stream;        // into the control link; none while that is not open
     base::Endpoint stream_address;       // the other end of that link
-    std::optional<uint8_t> stream_slot;  // of the uplink that it was made by
-    dataplane::RecentRates rates;        // of inner packets
-    std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // of outer ones
+    std::optional<uint8_t> stream_slot;  // the uplink that it was made by
+    dataplane::RecentRates rates;        // inner packets
+    std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
     TcpFallback fallback;
     UdpThrottle throttle;
-    base::TimePoint other_heard_at{};  // of `throttle`, even when flows are no longer spread
+    base::TimePoint other_heard_at{};  // when `throttle` heard another path
     session::PathMask throttled = 0;   // slots of the uplinks where it reported throttling
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
-    bool has_route = false;     // of active_slot, at the last change of the network
+    bool has_route = false;     // whether active_slot had one, at the last change of the network
     bool is_learned = false;    // from a directory: not kept alive without flows
     bool is_listed = true;      // gets new flows; otherwise only when no other is up
     base::TimePoint stream_mended_at{};
@@ -144,7 +144,7 @@ struct Handover {
 struct NodeFlow : flow::FlowDetails {
     flow::Flow* flow = nullptr;
     SnaptLink* link = nullptr;
-    std::shared_ptr<const classifier::Ruleset> ruleset;  // that classified; its views are below
+    std::shared_ptr<const classifier::Ruleset> ruleset;  // owns the views below
     classifier::Classification classification;
     uint8_t dscp = 0;
     io::SocketOwner owner;
@@ -264,7 +264,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Totals of all sessions, including ended ones.
     report::ClassFigureTable sent() const;
     dataplane::ReceivedFigures received() const;
-    const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
+    const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
@@ -461,7 +461,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     session::SessionScratch scratch_;
     base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
     flow::HeapSlots slots_;
-    flow::HostShares hosts_;  // of a gateway
+    flow::HostShares hosts_;  // a gateway's hosts
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
@@ -482,7 +482,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;
-    std::shared_ptr<io::NetfilterClient> tracking_;  // of a gateway; on worker_
+    std::shared_ptr<io::NetfilterClient> tracking_;  // a gateway's connection tracking; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     uplinks::OnLinkNetworks on_link_;
     std::vector<std::unique_ptr<SnaptLink>> links_;

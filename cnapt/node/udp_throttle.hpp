@@ -23,8 +23,8 @@ struct UdpTraffic {
     uint64_t received_inner_bytes = 0;  // outer bytes differ between UDP and TCP
     uint64_t sent_bytes = 0;
     uint64_t sent_datagrams = 0;
-    uint64_t lost_up_datagrams = 0;  // of the path in use, by its acknowledgements; less late ones
-    double loss_up = 0;              // of that path, over some seconds; 0: unknown
+    uint64_t lost_up_datagrams = 0;  // on the path in use, by its acknowledgements; less late ones
+    double loss_up = 0;              // on that path, over some seconds; 0: unknown
     // With flows spread over several uplinks: when the newest datagram came by another one, or when
     // one was last acknowledged there; zero: never.
     base::TimePoint other_heard_at{};
@@ -41,7 +41,7 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;  // of those coming down, in the window
+    static constexpr int64_t kFewestLost = 50;  // datagrams that come down, in the window
     // Ticks with heavy loss in the window, and the least losses in each. A sender that has slowed
     // down loses few per tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;
@@ -96,8 +96,8 @@ class UdpThrottle {
         int64_t sent = 0;
         int64_t lost_up = 0;
         std::array<double, 2> delivered_bytes{};  // by Way
-        size_t ticks_with_loss = 0;               // of a sum
-        size_t ticks_in_use = 0;                  // of a sum: since the first with a datagram
+        size_t ticks_with_loss = 0;               // ticks in a sum
+        size_t ticks_in_use = 0;                  // ticks in a sum, since the first with a datagram
 
         bool loses(double share, int64_t fewest) const;
         bool loses_up(double share) const;
@@ -132,7 +132,7 @@ class UdpThrottle {
     std::array<double, 2> wanted_bytes_per_s_{};
     Tick carried_;
     bool has_stalled_ = false;
-    base::TimePoint began_{};  // of the phase
+    base::TimePoint began_{};  // begin of the phase
     base::TimePoint watching_since_{};
     base::TimePoint rest_until_{};
     base::Duration stay_{};

@@ -64,7 +64,7 @@ struct UplinkConfig {
 inline constexpr size_t kMaxNameServers = 3;
 
 struct DnsConfig {
-    std::vector<base::IpAddress> servers;  // of the host, through the tunnel; none: left alone
+    std::vector<base::IpAddress> servers;  // the host's, through the tunnel; none: left alone
 
     bool operator==(const DnsConfig&) const = default;
 };

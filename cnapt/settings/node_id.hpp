@@ -14,7 +14,7 @@ namespace continuo::cnapt::settings {
 struct NodeIdentity {
     std::string name;
     control::NodeId id{};
-    control::SessionId session_id{};  // of this run
+    control::SessionId session_id{};  // this run's
 };
 
 // Name of the file in the state directory.

@@ -29,7 +29,7 @@ struct LearnedSnapt {
 
 struct SnaptOffer {
     double load = 0;   // 0 to 1
-    double price = 1;  // of the plan's
+    double price = 1;  // multiple of the plan's
     control::VersionSet no_way_out{};
 };
 

@@ -126,7 +126,7 @@ class SnaptSet {
     bool must_remember_ = false;  // the file could not be written yet
     size_t next_lookup_ = 0;      // the SNAPT to ask for first
     base::TimePoint resolve_again_at_{};
-    uplinks::NetworkMarks marks_;                // of the network in which NAT64 was looked for
+    uplinks::NetworkMarks marks_;                // the network in which NAT64 was looked for
     std::unique_ptr<io::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
     std::optional<io::KnownPref64> told_nat64_;  // at the last look
 };

@@ -38,7 +38,7 @@ bool is_in_network(const base::IpAddress& address, const io::UsableAddress& own)
 
 struct NearLink {
     uint32_t index = 0;
-    uint32_t group = 0;  // of interfaces (ip link set group), as it was seen
+    uint32_t group = 0;  // interface group (ip link set group), as it was seen
 
     bool operator==(const NearLink&) const = default;
 };

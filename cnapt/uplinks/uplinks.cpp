@@ -17,7 +17,7 @@ namespace {
 // Size of outer packets: what an Ethernet carries. Larger ones would be fragmented somewhere.
 constexpr uint32_t kLargestMtu = 1500;
 
-constexpr unsigned kMetricBits = 32;  // of a cost, the lower ones
+constexpr unsigned kMetricBits = 32;  // the lower bits of a cost
 constexpr uint64_t kLongestPrefix = 128;
 constexpr uint64_t kCaptive = uint64_t{1} << 40;  // more than any route costs
 constexpr uint64_t kLastResort = uint64_t{1} << 41;

@@ -53,7 +53,7 @@ struct Uplink {
     bool is_joined = true;
     bool can_carry() const { return has_carrier && is_joined; }
     bool is_wireless = false;       // a client of access points
-    std::optional<int> signal_dbm;  // of the access point, when asked last
+    std::optional<int> signal_dbm;  // the access point's, when asked last
     bool is_weak = false;           // the signal: it may be lost soon
     base::TimePoint signal_asked_at{};
     uint64_t datagrams_when_asked = 0;

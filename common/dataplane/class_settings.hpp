@@ -10,7 +10,7 @@ inline constexpr int kAutomaticCompressionLevel = 3;
 
 struct ClassTable {
     std::array<session::ClassSettings, base::kTrafficClasses> settings;
-    std::array<uint8_t, base::kTrafficClasses> tos{};  // of outer datagrams, whole octet
+    std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet of outer datagrams
 };
 
 inline ClassTable class_table(const config::ClassKnobTable& knobs, uint64_t queue_bytes) {

@@ -20,7 +20,7 @@ SessionDriver::SessionDriver(io::EventLoop& loop,
                              SocketDirectory& sockets,
                              base::DropCounters& drops)
     : loop_(loop), sender_(sockets, drops), timer_(loop, [this] {
-        wake_waiting();  // of a full path: others of the same session may be free
+        wake_waiting();  // one path is full: others of the same session may be free
         pump(loop_.now());
     }) {}
 

@@ -62,11 +62,11 @@ class SessionDriver {
     std::vector<session::Session*> heap_;
     std::vector<session::Session*> touched_;
     std::vector<session::Session*> polling_;
-    std::vector<session::Session*> again_;  // that have more to send, in their order
+    std::vector<session::Session*> again_;  // they have more to send; in their order
     Clock clock_;
     base::TimePoint pump_until_{};
     bool has_more_ = false;                   // left over when the time was up
-    std::vector<session::Session*> waiting_;  // that were polled while a path had no room
+    std::vector<session::Session*> waiting_;  // they were polled while a path had no room
 };
 
 }  // namespace continuo::dataplane

@@ -85,7 +85,7 @@ struct UsageRecord {
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;
-    int64_t account_id = 0;  // of the user; 0: not known
+    int64_t account_id = 0;  // the user's; 0: not known
     // Inner bytes sent to the node while it was gone; in no other count. Unknown: the record is
     // older than the field.
     std::optional<int64_t> undelivered;

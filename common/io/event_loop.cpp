@@ -50,7 +50,7 @@ struct EventLoop::Inner {
     std::unique_ptr<UvHandle<uv_prepare_t, Inner*>> before_wait;
 
     TimePoint now{};
-    TimePoint began{};  // of this iteration
+    TimePoint began{};  // begin of this iteration
     bool is_awake = false;
     std::function<void()> on_clock_read;
     Counters counters;
@@ -60,7 +60,7 @@ struct EventLoop::Inner {
     uint64_t refused_posts = 0;
     std::deque<std::function<void()>> running;
     std::atomic<bool> stopping = false;
-    bool is_stopped = false;  // of run()
+    bool is_stopped = false;  // ends run()
 
     SpinAdvice spin;
     WaitedForProcessor waited_for_processor;
@@ -403,7 +403,7 @@ struct DeadlineTimer::Inner {
     UniqueFd fd;
     std::function<void()> on_deadline;
     TimePoint deadline = kNever;
-    TimePoint armed = kNever;  // what the kernel's timer is set to
+    TimePoint armed = kNever;  // the kernel's timer is set to it
     std::unique_ptr<Poller> poller;
 
     void arm(TimePoint at) {

@@ -125,7 +125,7 @@ bool Delivery::take_out(const NumberSpace& space, uint32_t first, uint32_t last)
         take_away(run, outstanding);
         liveness_.on_taken_out(unacknowledged_bytes_, outstanding_pings_ > 0);
     });
-    log_.settle(TimePoint{});  // what is lost may still come late
+    log_.settle(TimePoint{});  // lost datagrams may still come late
     return has_found;
 }
 

@@ -197,7 +197,7 @@ class Delivery {
     // Datagrams that this frame acknowledged for the first time.
     uint32_t frame_news_ = 0;
     uint64_t frame_bytes_ = 0;
-    int64_t usual_bytes_ = 0;       // of a datagram
+    int64_t usual_bytes_ = 0;       // a datagram's
     std::vector<Counted> counted_;  // at most SentLog::kMostSpaces
     uint64_t news_ = 0;             // datagrams
     int64_t recovered_ = 0;         // datagrams among `news_` that had been counted as lost

@@ -34,7 +34,7 @@ struct SentRun {
     base::TimePoint first_sent_at{};
     uint32_t first = 0;  // number of bit 0
     NumberSpace space;
-    uint16_t bytes = 0;  // of an outer IP packet; the last one of a run may be shorter
+    uint16_t bytes = 0;  // an outer IP packet's; the last one of a run may be shorter
     uint16_t last_bytes = 0;
     uint8_t count = 0;
     bool has_packets = false;
@@ -68,7 +68,7 @@ struct SentRun {
 
 class SentLog {
   public:
-    static constexpr uint8_t kMostDatagrams = 64;  // of a run
+    static constexpr uint8_t kMostDatagrams = 64;  // in a run
     static constexpr size_t kMostRuns = 1024;
     static constexpr size_t kFewestRuns = 16;  // guaranteed to each log, whatever the budget says
     // The classes of two epochs. A further space replaces the least recently used one.

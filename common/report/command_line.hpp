@@ -53,7 +53,7 @@ struct ProgramSpec {
 
 // The given command line. Owns its texts.
 struct ParsedCommand {
-    std::string name;  // of the CommandSpec
+    std::string name;  // the CommandSpec's
     std::vector<std::string> arguments;
     std::vector<std::pair<std::string, std::string>> options;  // name and value, as given
 

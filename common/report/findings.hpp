@@ -21,7 +21,7 @@ struct Finding {
     Verdict verdict = Verdict::Ok;
     std::string check;   // "udp 203.0.113.9:9347"
     std::string found;   // "no answer within 3 s"
-    std::string remedy;  // what to do; empty: nothing
+    std::string remedy;  // advice; empty: none
 
     bool operator==(const Finding&) const = default;
 };

@@ -42,8 +42,8 @@ struct AckBlock {
 
 class AckLedger {
   public:
-    static constexpr int64_t kFrameBytes = 12;  // of a frame with one range
-    static constexpr int64_t kAloneBytes = 58;  // of an outer datagram with nothing else
+    static constexpr int64_t kFrameBytes = 12;  // a frame with one range
+    static constexpr int64_t kAloneBytes = 58;  // an outer datagram with nothing else
     // Bytes with packets for which a lone ACK is owed: it costs 2 % of them.
     static constexpr uint64_t kOwedBytes = 2900;
     static constexpr uint32_t kEveryDatagrams = 256;
@@ -102,7 +102,7 @@ class AckLedger {
     int64_t credit_bytes() const { return credit_ / kCreditUnits; }
 
   private:
-    static constexpr int64_t kCreditUnits = 1000;  // of one byte
+    static constexpr int64_t kCreditUnits = 1000;  // units in one byte
     static constexpr size_t kRemembered = 8;       // ACKs that may still be acknowledged
 
     struct Class {

@@ -93,7 +93,7 @@ class CompressionLoad {
 // State of the path in use, from acknowledgements.
 struct PathPace {
     bool is_full = false;
-    uint64_t bytes_per_s = 0;  // of outer packets; 0: unknown
+    uint64_t bytes_per_s = 0;  // outer packets; 0: unknown
 };
 
 class CompressionGovernor {

@@ -167,7 +167,7 @@ class HoldEstimator {
     uint32_t unheld_left_ = 0;
     uint32_t brief_ = 0;  // number of short holds that must succeed before holding is trusted again
     uint32_t brief_left_ = 0;
-    bool was_single_ = false;                     // of the latest short hold: one packet
+    bool was_single_ = false;                     // the latest short hold was one packet
     base::TimePoint brief_since_ = base::kNever;  // until the next arrival
     bool has_last_ = false;
     bool has_mean_ = false;

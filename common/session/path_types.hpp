@@ -69,7 +69,7 @@ struct Path {
     bool is_suspect = false;    // node: a lower layer says that it may soon carry nothing
     uint8_t announcements_due = 0;
     bool was_asked_again = false;  // node: after its first answer
-    uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
+    uint16_t mtu = 1500;           // an outer IP packet's, in the direction that this end sends
     path::MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     path::RttEstimator rtt;
@@ -82,7 +82,7 @@ struct Path {
     }
     base::Duration rtt_at_most{};      // bound by an answer without a sample; zero: none
     uint64_t answers = 0;              // to challenges, since it was added
-    base::Duration last_round_trip{};  // of the latest answer
+    base::Duration last_round_trip{};  // the latest answer's
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;
@@ -111,7 +111,7 @@ struct Path {
     base::TimePoint copies_since{};  // since when announcements of this number have come
 
     // In the direction that this end sends, from acknowledgements (path::Delivery).
-    uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
+    uint64_t delivery_bytes_per_s = 0;  // outer IP packets; 0: unknown
     bool is_full = false;               // a queue stands in it
     bool was_full = false;              // at the last measurement; else it may deliver far more
     std::optional<double> loss;         // fraction of datagrams; nothing: unknown
@@ -171,7 +171,7 @@ struct Destination {
     base::Endpoint to;
     base::Endpoint from;
     uint16_t mtu = 1500;
-    uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple, or TCP, may still be sent
+    uint64_t budget_bytes = UINT64_MAX;  // an unproven tuple, or TCP, may still be sent this much
     bool is_unmarked = false;            // DSCP 0 in place of that of the class
 };
 

@@ -25,7 +25,7 @@ class Reassembly {
 
     struct Whole {
         base::ByteView entry;      // valid until the next call
-        uint32_t outer_bytes = 0;  // of all its pieces
+        uint32_t outer_bytes = 0;  // all its pieces together
     };
     // Returns the whole entry when this piece completes it. `outer_bytes`: the piece's share of its
     // datagram's outer bytes.

@@ -35,7 +35,7 @@ class Resequencer {
   public:
     static constexpr size_t kFlows = 256;
     static constexpr size_t kPackets = 1024;
-    static constexpr size_t kPacketBytes = 2048;  // of payload
+    static constexpr size_t kPacketBytes = 2048;  // payload
 
     struct Held {
         flow::Flow* flow = nullptr;

@@ -40,7 +40,7 @@ struct SessionScratch {
     CompressionLoad load;
     std::array<PendingPacket, kMaxPacketsPerDatagram> packets;
     std::array<base::IpAddress, kMaxGroups> group_remotes;
-    wire::Order order;  // of the current datagram, when its packets are striped
+    wire::Order order;  // the current datagram's, when its packets are striped
     std::unique_ptr<uint8_t[]> section =
         std::make_unique<uint8_t[]>(wire::kDefaultSectionOutputBytes);
     std::unique_ptr<uint8_t[]> compressed =
@@ -50,7 +50,7 @@ struct SessionScratch {
     std::array<crypto::SealedUnit, kOpenBatch> units;
     std::vector<wire::BodyItem> frames;
     std::array<AckBlock, base::kTrafficClasses> acks;  // being written
-    ReceivedMembers members;                           // of the current datagram
+    ReceivedMembers members;                           // the current datagram's
     std::vector<flow::AttributionMember> shares;
 
     SessionScratch() {

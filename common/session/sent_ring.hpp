@@ -37,7 +37,7 @@ struct SentEntry {
     uint16_t space = 0;
     uint16_t segment_bytes = 0;  // 0: one datagram
     uint16_t datagrams = 1;
-    uint32_t flow_index = kNoFlow;  // of the packet
+    uint32_t flow_index = kNoFlow;  // the packet's
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::TrafficClass tuple_class = base::TrafficClass::LtLd;  // class of its tuple
     bool is_due = false;                                        // to be sent again

@@ -295,7 +295,7 @@ void Session::on_too_big(const TransmitItem& item, TimePoint now) {
 bool Session::may_have_sent(const wire::Quote& quote) const {
     // Numbers that count as recent: some seconds on a thin link.
     constexpr uint64_t kReach = 4096;
-    constexpr unsigned kUnquotedBits = 16;  // of a long sequence number
+    constexpr unsigned kUnquotedBits = 16;  // lower bits of a long sequence number
     std::array<uint8_t, wire::kLongHeaderBytes> bytes{};
     std::copy(quote.first.begin(), quote.first.end(), bytes.begin());
     base::ByteReader reader(bytes);

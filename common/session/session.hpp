@@ -473,9 +473,9 @@ class Session : public flow::FlowOwner {
     std::optional<uint8_t> sends_on_;        // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
     uint64_t lost_in_silence_ = 0;
-    uint64_t retired_losses_ = 0;      // of epochs that have ended
-    uint32_t split_outer_bytes_ = 0;   // of all pieces of packets that this datagram completed
-    uint32_t pieces_outer_bytes_ = 0;  // of the pieces in this datagram
+    uint64_t retired_losses_ = 0;      // in epochs that have ended
+    uint32_t split_outer_bytes_ = 0;   // all pieces of packets that this datagram completed
+    uint32_t pieces_outer_bytes_ = 0;  // the pieces in this datagram
     ExpansionBudget expansion_;        // SNAPT: of what the node sends
     size_t paid_bytes_ = 0;            // inner bytes of the current datagram outside the budget
     CompressionGovernor compression_;

@@ -205,7 +205,7 @@ struct FlowOpening {
     packet::FiveTuple tuple;
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     elision::OpenInfo open;
-    const packet::HeaderFields* fields = nullptr;  // of its packet, during the call; null: unknown
+    const packet::HeaderFields* fields = nullptr;  // its packet's, during the call; null: unknown
     // Else it is a context, made from the header of a packet that follows whole: whether that
     // begins a connection is not known yet.
     bool has_packet = true;

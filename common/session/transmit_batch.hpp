@@ -34,7 +34,7 @@ struct Attribution {
     uint64_t inner_bytes = 0;
     uint64_t payload_bytes = 0;
     uint64_t outer_bytes = 0;  // its share of the outer IP bytes
-    uint64_t waited_us = 0;    // of its packets together, until they were put into a datagram
+    uint64_t waited_us = 0;    // its packets together, until they were put into a datagram
 };
 
 struct TransmitItem {

@@ -20,7 +20,7 @@ inline constexpr size_t kMaxPaths = 16;
 // The index of datagrams over TCP (docs/PROTOCOL.md section 3.7); uplinks use those below.
 inline constexpr uint8_t kTcpPath = kMaxPaths - 1;
 inline constexpr size_t kMaxLanes = 8;
-inline constexpr size_t kMaxSpaces = 4 * kMaxPaths * kMaxLanes;  // of one epoch and direction
+inline constexpr size_t kMaxSpaces = 4 * kMaxPaths * kMaxLanes;  // in one epoch and direction
 inline constexpr uint8_t kEpochModulus = 4;
 inline constexpr size_t kFullTagBytes = 16;
 inline constexpr size_t kShortTagBytes = 10;  // HMAC only
@@ -28,7 +28,7 @@ inline constexpr size_t kShortTagBytes = 10;  // HMAC only
 // Sequence numbers, section 3.2.
 inline constexpr uint64_t kShortFormDistance = uint64_t{1} << 14;
 inline constexpr uint64_t kSequenceHalfWindow = uint64_t{1} << 15;
-inline constexpr uint64_t kRekeyDatagrams = uint64_t{1} << 27;   // of one key, all spaces together
+inline constexpr uint64_t kRekeyDatagrams = uint64_t{1} << 27;   // one key, all spaces together
 inline constexpr uint64_t kMaxKeyDatagrams = uint64_t{1} << 28;  // the key is dead from here on
 inline constexpr uint32_t kMaxSequence = (uint32_t{1} << 28) - 1;
 inline constexpr base::Duration kRekeyAfter = base::seconds(3600);
@@ -57,7 +57,7 @@ inline constexpr size_t kMaxExpansion = 32;
 // Acknowledgements, section 6.6.
 inline constexpr base::Duration kAckTimeUnit = base::microseconds(8);
 inline constexpr uint32_t kAckClockModulus = uint32_t{1} << 24;
-inline constexpr uint32_t kAckCreditPermille = 20;  // of the outer bytes received
+inline constexpr uint32_t kAckCreditPermille = 20;  // share of the outer bytes received
 inline constexpr uint32_t kAckCreditStartBytes = 300;
 inline constexpr uint32_t kAckCreditCapBytes = 3000;
 

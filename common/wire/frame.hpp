@@ -35,7 +35,7 @@ struct SequenceRun {
 // The numbers that arrived in one space. `ranges` is read with AckRangeReader (ack_ranges.hpp) and
 // written with write_ack.
 struct Ack {
-    Space space;                  // of the direction that is acknowledged
+    Space space;                  // the direction that is acknowledged
     bool previous_epoch = false;  // the one before that of the datagram which carries the ACK
     uint32_t highest = 0;         // number that the ranges begin with
     uint32_t delay = 0;           // from its arrival to the sealing of this ACK, in kAckTimeUnit
@@ -166,7 +166,7 @@ enum class UplinkKind : uint8_t {
 struct Announce {
     uint8_t path = 0;
     UplinkKind kind = UplinkKind::Unknown;  // values above Other read as Other
-    uint16_t mtu = 0;                       // of the outer IP packet; 0: unknown
+    uint16_t mtu = 0;                       // an outer IP packet's; 0: unknown
     bool active = false;                    // traffic to the node shall take this path
     bool copy_wanted = false;               // copies of low-delay classes shall take it as well
     bool withdrawn = false;                 // the path has ended
@@ -243,7 +243,7 @@ struct Close {
 // Positions of the packets of striped flows: this datagram is number `number` of that flow.
 struct Order {
     struct Place {
-        uint32_t index = 0;  // of the flow
+        uint32_t index = 0;  // the flow's
         uint16_t number = 0;
         bool operator==(const Place&) const = default;
     };

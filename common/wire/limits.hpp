@@ -9,6 +9,6 @@ namespace continuo::wire {
 inline constexpr size_t kMaxDatagramBytes = 65507;     // UDP payload over IPv4
 inline constexpr size_t kMaxTcpRecordBytes = 16384;    // datagram inside one record
 inline constexpr size_t kMaxCloseTextBytes = 120;      // longer text is cut when written
-inline constexpr size_t kMaxReassemblyBytes = 262144;  // of one session; the oldest gives way
+inline constexpr size_t kMaxReassemblyBytes = 262144;  // in one session; the oldest gives way
 
 }  // namespace continuo::wire

@@ -23,7 +23,7 @@ namespace continuo::wire {
 
 enum class DatagramKind : uint8_t {
     Empty,
-    Sealed,        // of our version
+    Sealed,        // in our version
     Unsealed,      // unsealed.hpp parses it
     OtherVersion,  // may be answered with VERSIONS
 };
