@@ -30,6 +30,7 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     const Duration span = now - std::exchange(part_began_, now);
     if (!std::exchange(has_begun_, true) || span > 2 * kPart) {
         filled_ = 0;  // nobody looked: nothing was under way
+        is_heavy_ = {};
         return;
     }
     Part part;
@@ -46,21 +47,23 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     std::rotate(parts_.begin(), parts_.begin() + 1, parts_.end());
     parts_.back() = part;
     filled_ = std::min(filled_ + 1, kParts);
+    for (size_t way = 0; way < is_heavy_.size(); ++way) {
+        is_heavy_.at(way) = filled_ == kParts && looks_heavy(way);
+    }
 }
 
-bool LossWindow::is_heavy(size_t way) const {
+// The loss may have begun in the middle of its first part: what arrived in that one does not count.
+// A sender that heeds losses soon has few to lose: so the fewest are needed only to begin.
+bool LossWindow::looks_heavy(size_t way) const {
     Traffic sum;
     size_t heavy_parts = 0;
     for (const Part& part : parts_) {
-        sum.arrived += part.ways.at(way).arrived;
+        sum.arrived += sum.lost > 0 ? part.ways.at(way).arrived : 0;
         sum.lost += part.ways.at(way).lost;
         heavy_parts += part.ways.at(way).is_heavy() ? 1U : 0U;
     }
-    return 2 * heavy_parts > kParts && sum.lost >= kFewestLost && sum.is_heavy();
-}
-
-bool LossWindow::is_heavy() const {
-    return filled_ == kParts && (is_heavy(0) || is_heavy(1));
+    return 2 * heavy_parts > kParts && sum.is_heavy() &&
+           (is_heavy_.at(way) || sum.lost >= kFewestLost);
 }
 
 double LossWindow::delivered_bytes_per_s() const {

@@ -15,13 +15,13 @@ class LossWindow {
     // The loss must be heavy in most parts: a pause of the link falls into one.
     static constexpr size_t kParts = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;  // in the window
+    static constexpr int64_t kFewestLost = 50;  // in the window, at first
 
     void reset() { *this = {}; }
     void on_time(const PathView& path, base::TimePoint now);
     // When the part that is under way ends.
     base::TimePoint next_at() const { return part_began_ + kPart; }
-    bool is_heavy() const;
+    bool is_heavy() const { return is_heavy_[0] || is_heavy_[1]; }
     // Since the loss began: what was delivered before says nothing.
     double delivered_bytes_per_s() const;
 
@@ -38,9 +38,10 @@ class LossWindow {
         std::array<Traffic, 2> ways;  // up, down
     };
 
-    bool is_heavy(size_t way) const;
+    bool looks_heavy(size_t way) const;
 
     std::array<Part, kParts> parts_{};  // the oldest first
+    std::array<bool, 2> is_heavy_{};    // up, down
     size_t filled_ = 0;
     bool has_begun_ = false;
     base::TimePoint part_began_{};

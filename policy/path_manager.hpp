@@ -93,8 +93,10 @@ class PathManager {
     bool is_in_grace(Look& look);
     void activate(Look& look, const Option& next);
     void rest(const Look& look, const Option& failed, const Option& next);
+    void note_need(const Look& look);
     void take_hints(Look& look);
     void ask(Look& look);
+    static bool asks_itself(const Look& look, const Option& option);
     base::TimePoint due_at(const Look& look, const Option& option) const;
     void probe(Look& look, const Option& option);
     Candidate candidate_of(const Look& look, const Option& option) const;
@@ -105,6 +107,7 @@ class PathManager {
     base::TimePoint activated_at_{};
     base::TimePoint head_start_until_{};
     base::TimePoint next_probe_at_{};
+    bool was_busy_ = false;
     Trouble trouble_ = Trouble::None;
     base::TimePoint trouble_since_ = base::kNever;
     base::TimePoint worked_since_{};               // while there is no trouble

@@ -73,7 +73,7 @@ struct PathSituation {
 };
 
 struct PathPlan {
-    std::optional<Candidate> activate;  // a change
+    std::optional<Candidate> activate;  // a change; attempts to connect elsewhere end
     // To be asked now. TCP without a connection by that uplink, or with a dead one, is connected.
     std::vector<Candidate> probe;
     base::TimePoint next_at = base::kNever;  // unless something changes before

@@ -1,9 +1,10 @@
 // PathManager over random schedules: one to three uplinks, each with its own round trip, that come,
 // go, fall silent, lose their carrier, let no UDP or little of it pass, lose much, answer questions
-// but swallow data, get a hole for TCP's segments, or wake up slowly; and a NAT that forgets
-// connections. Nothing stalls for longer than docs/PATHS.md says, nothing flaps beyond what the
-// backoff allows, and in the end the best that works is in use. CONTINUO_SCHEDULES (default 1000)
-// and CONTINUO_FIRST_SCHEDULE choose the seeds; a failure names its own.
+// but swallow data, get a hole for TCP's segments, or wake up slowly; a NAT that forgets
+// connections; and pauses in which nothing is sent. Nothing stalls for longer than docs/PATHS.md
+// says, nothing flaps beyond what the backoff allows, and in the end the best that works is in use.
+// CONTINUO_SCHEDULES (default 1000) and CONTINUO_FIRST_SCHEDULE choose the seeds; a failure names
+// its own.
 #include "tests/sim/path_world.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -30,7 +31,7 @@ void something_happens(PathWorld& world) {
         world.appear(slot);
         return;
     }
-    switch (world.below(12)) {
+    switch (world.below(14)) {
     case 0:
         link.has_carrier = !link.has_carrier;
         break;
@@ -60,6 +61,10 @@ void something_happens(PathWorld& world) {
         break;
     case 10:
         world.readdress(slot);
+        return;
+    case 11:
+    case 12:
+        world.set_busy(!world.is_busy());
         return;
     default:
         world.forget_connections();
@@ -108,6 +113,7 @@ void run(uint64_t seed, Totals& totals) {
         something_happens(world);
         world.run(milliseconds(world.one_in(4) ? world.below(300) : world.below(6000)));
     }
+    world.set_busy(true);
     // Each way: as often as its rests allow in that time, and once more for what makes them end.
     const auto span_s = base::to_ms(world.now().time_since_epoch()) / 1000 - 1000;
     const auto may_return = static_cast<uint32_t>(6 * (7 + span_s / 60)) + 6 * world.news;

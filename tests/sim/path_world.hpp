@@ -38,6 +38,8 @@ class PathWorld {
     void readdress(uint8_t slot);
     void change(uint8_t slot, Link link);
     void forget_connections();  // a NAT did
+    void set_busy(bool is_busy);
+    bool is_busy() const { return is_busy_; }
     const Link& link(uint8_t slot) const { return links_.at(slot); }
 
     void run(base::Duration span);
@@ -88,6 +90,7 @@ class PathWorld {
     const Way& way(uint8_t slot, policy::Transport transport) const {
         return ways_.at(slot).at(static_cast<size_t>(transport));
     }
+    static base::Duration doubt_of(const policy::PathView& view);
     bool leads(uint8_t slot) const;
     bool is_good(uint8_t slot, policy::Transport transport) const;
     bool is_blocked(uint8_t slot) const;  // the connection, by what is under way in it
@@ -120,6 +123,8 @@ class PathWorld {
     std::optional<uint8_t> connection_;          // slot
     bool is_forgotten_ = false;
     base::TimePoint stuck_until_{};  // until TCP repeats what was lost in an outage
+    bool is_busy_ = true;            // packets are sent
+    base::TimePoint busy_since_{};
     bool has_news_ = true;
     base::TimePoint next_at_{};
     std::vector<uint8_t> hints_;

@@ -159,4 +159,18 @@ class PathHost {
     base::TimePoint next_at_ = base::kNever;
 };
 
+// In use for long; nothing else has answered lately.
+inline PathHost host_of(size_t uplinks) {
+    PathHost host;
+    for (uint8_t slot = 0; slot < uplinks; ++slot) {
+        host.add(slot);
+    }
+    host.decide();
+    host.run(base::seconds(100));
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.asked.clear();
+    host.moves.clear();
+    return host;
+}
+
 }  // namespace continuo::policy

@@ -7,20 +7,6 @@ using base::milliseconds;
 using base::seconds;
 using base::TimePoint;
 
-// In use for long; nothing else has answered lately.
-PathHost host_of(size_t uplinks) {
-    PathHost host;
-    for (uint8_t slot = 0; slot < uplinks; ++slot) {
-        host.add(slot);
-    }
-    host.decide();
-    host.run(seconds(100));
-    EXPECT_EQ(host.in_use(), "udp0");
-    host.asked.clear();
-    host.moves.clear();
-    return host;
-}
-
 // --- The race
 
 TEST(PathManager, BeginsByThePreferredRouteAndGivesItAHeadStart) {
@@ -257,6 +243,23 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     EXPECT_EQ(host.in_use(), "tcp1");
 }
 
+TEST(PathManager, AConnectionThatEndedIsTheNextToBeMade) {
+    PathHost host = host_of(2);
+    host.way(1, Transport::Udp).answers = false;
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.run(milliseconds(1));
+    const TimePoint since = host.now;
+    const size_t moves = host.moves.size();
+    host.views.erase(host.views.begin() + (host.view(0, Transport::Tcp) - host.views.data()));
+    host.decide();
+    host.run(PathManager::kHeadStart);  // after the last question
+    EXPECT_EQ(PathHost::names(host.asked, since).substr(0, 4), "tcp0");
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(host.moves.size(), moves);
+}
+
 // --- Backoff
 
 TEST(PathManager, WhatFailedInUseRestsTwiceAsLongEachTime) {
@@ -368,92 +371,6 @@ TEST(PathManager, AConnectionThatWorksForAMomentDoesNotKeepWhatRestsFromBeingAsk
     ASSERT_GT(host.manager.rests_until(0, Transport::Udp), host.now);
     const std::string asked = PathHost::names(host.asked, since);
     EXPECT_NE(asked.find("udp0"), std::string::npos) << asked;
-}
-
-// --- Questions
-
-TEST(PathManager, WhilePacketsWaitForUdpItIsAskedEachSecondAndOtherwiseEverMoreRarely) {
-    for (const bool is_busy : {true, false}) {
-        PathHost host = host_of(1);
-        host.fall_silent(0);
-        host.run(seconds(5));
-        ASSERT_EQ(host.in_use(), "tcp0");
-        host.is_busy = is_busy;
-        host.decide();
-        const size_t before = host.asked.size();
-        host.run(seconds(600));
-        EXPECT_EQ(host.asked.size() - before > 590, is_busy);
-        EXPECT_EQ(host.asked.size() - before < 18, !is_busy);
-    }
-}
-
-TEST(PathManager, WhenNothingWorksTcpIsConnectedMoreOftenWhilePacketsWait) {
-    for (const bool is_busy : {true, false}) {
-        PathHost host = host_of(1);
-        host.way(0, Transport::Tcp).answers = false;
-        host.fall_silent(0);
-        host.is_busy = is_busy;
-        host.run(seconds(100));
-        const TimePoint since = host.now;
-        host.run(seconds(100));
-        const auto attempts =
-            std::count_if(host.asked.begin(), host.asked.end(), [&](const PathHost::Asked& each) {
-                return each.at > since && each.candidate.transport == Transport::Tcp;
-            });
-        EXPECT_EQ(attempts >= 9, is_busy);
-        EXPECT_LE(attempts, 11);
-    }
-}
-
-TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
-    PathHost host = host_of(1);
-    host.udp_ports = {9347, 443, 53};
-    host.tcp_port = 0;
-    host.way(0, Transport::Udp).port = 53;
-    const TimePoint since = host.now;
-    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
-    host.decide();
-    host.run(seconds(10));
-    std::vector<uint16_t> ports;
-    for (const PathHost::Asked& each : host.asked) {
-        if (each.at > since) {
-            ports.push_back(each.candidate.to.port);
-        }
-    }
-    EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 443, 53}));
-    EXPECT_EQ(host.view(0, Transport::Udp)->health, path::Health::Usable);
-}
-
-TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
-    PathHost host = host_of(2);
-    host.fall_silent(0);
-    host.run(seconds(100));
-    ASSERT_EQ(host.in_use(), "udp1");
-    host.recover(0);
-    const TimePoint since = host.now;
-    host.decide({0});
-    EXPECT_EQ(PathHost::names(host.asked, since), "udp0");
-    host.run(milliseconds(20));
-    EXPECT_EQ(host.in_use(), "udp0");
-}
-
-TEST(PathManager, AWeakSignalHasTheOthersReady) {
-    PathHost host = host_of(2);
-    host.uplinks[0].is_weak = true;
-    const TimePoint since = host.now;
-    host.decide();
-    host.run(milliseconds(100));
-    EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
-    EXPECT_TRUE(host.moves.empty());
-}
-
-TEST(PathManager, AWorkingBestPathAsksNothingAndNeedsNoDeadline) {
-    PathHost host = host_of(3);
-    host.run(seconds(1000));
-    EXPECT_TRUE(host.asked.empty());
-    const PathPlan plan = host.manager.decide(
-        {host.uplinks, host.views, host.udp_ports, host.tcp_port, {}, false}, host.now);
-    EXPECT_EQ(plan.next_at, base::kNever);
 }
 
 }  // namespace

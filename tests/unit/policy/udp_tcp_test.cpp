@@ -66,6 +66,48 @@ TEST(LossWindow, AThinFlowTellsNothing) {
     }
 }
 
+TEST(LossWindow, AfterABurstAFifthOfLittleIsEnough) {
+    for (const uint64_t arrived : {uint64_t{4}, uint64_t{5}}) {
+        Watched watched;
+        watched.down(1200, 0);
+        watched.down(1100, 100);  // began in the middle
+        watched.down(arrived, 1);
+        watched.down(arrived, 1);
+        EXPECT_EQ(watched.window.is_heavy(), arrived == 4);
+    }
+}
+
+TEST(LossWindow, HeavyLossLastsWhileMostPartsAreHeavy) {
+    Watched watched;
+    watched.down(1100, 100);
+    for (int n = 0; n < 10; ++n) {
+        watched.down(10, 4);
+    }
+    EXPECT_TRUE(watched.window.is_heavy());
+    watched.down(13, 2);
+    EXPECT_TRUE(watched.window.is_heavy());
+    watched.down(13, 2);
+    EXPECT_FALSE(watched.window.is_heavy());
+    watched.down(10, 4);
+    watched.down(10, 4);
+    EXPECT_FALSE(watched.window.is_heavy());
+}
+
+TEST(LossWindow, HeavyLossIsForgottenWithTheWindow) {
+    Watched watched;
+    for (int n = 0; n < 3; ++n) {
+        watched.down(50, 50);
+    }
+    ASSERT_TRUE(watched.window.is_heavy());
+    watched.now += seconds(1);
+    watched.pass();
+    EXPECT_FALSE(watched.window.is_heavy());
+    for (int n = 0; n < 3; ++n) {
+        watched.down(5, 5);
+    }
+    EXPECT_FALSE(watched.window.is_heavy());
+}
+
 TEST(LossWindow, AnOverflowingQueueIsNotUpwards) {
     Watched watched;
     watched.path.has_full_queue = true;
@@ -178,6 +220,24 @@ TEST(PathManager, ThrottledUdpIsLeftForTcpWhichIsKeptIfItCarriesMore) {
     download.run(seconds(50));
     EXPECT_EQ(download.host.in_use(), "tcp0");
     EXPECT_EQ(PathHost::names(download.host.asked, since), "tcp0");  // UDP is not asked
+}
+
+// A box lets 20 datagrams a second pass; the sender, which had 1000, tries half as many again.
+TEST(PathManager, ACollapsedDownloadIsLeftForTcpWithinThreeSeconds) {
+    for (const int64_t into_part_ms : {0, 100, 200, 300, 400}) {
+        Download download(1);
+        download.run(milliseconds(into_part_ms));
+        const TimePoint since = download.host.now;
+        for (int64_t at_ms = 0; at_ms < 3000 && download.host.in_use() == "udp0"; at_ms += 100) {
+            PathView* view = download.host.view(0, Transport::Udp);
+            view->down.lost += at_ms == 0 ? 95 : 1;
+            view->down.arrived += at_ms == 0 ? 5 : 2;
+            view->delivered_bytes += at_ms == 0 ? 5000 : 2000;
+            download.host.run(milliseconds(100));
+        }
+        ASSERT_EQ(download.host.in_use(), "tcp0") << into_part_ms;
+        EXPECT_LE(download.host.moves.back().at - since, seconds(3));
+    }
 }
 
 TEST(PathManager, UdpIsTakenBackAfterAMinuteAndAfterTwoIfItIsStillThrottled) {
