@@ -1,0 +1,136 @@
+// PathManager: what is asked, and when.
+#include "policy/path_manager.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace continuo::policy {
+
+using base::TimePoint;
+
+// Packets wait again after a pause: a new flow does not inherit the intervals of those before.
+void PathManager::note_need(const Look& look) {
+    const bool was_busy = std::exchange(was_busy_, look.situation.is_busy);
+    if (was_busy || !look.situation.is_busy) {
+        return;
+    }
+    for (const Option& option : look.options) {
+        option.memory->asking.end();
+    }
+}
+
+// News of an uplink only makes a question earlier.
+void PathManager::take_hints(Look& look) {
+    for (const Option& option : look.options) {
+        const bool is_asked = option.transport == Transport::Udp || &option == look.active;
+        const auto& hints = look.situation.hints;
+        if (is_asked && std::find(hints.begin(), hints.end(), option.uplink->slot) != hints.end()) {
+            option.memory->asking.end();
+            probe(look, option);
+        }
+    }
+}
+
+void PathManager::ask(Look& look) {
+    const bool is_race = races(look);
+    if (trial_.is_on()) {
+        look.plan.next_at = std::min(look.plan.next_at, trial_.next_at());
+    }
+    if (loss_.next_at() > look.now) {
+        look.plan.next_at = std::min(look.plan.next_at, loss_.next_at());
+    }
+    const bool is_weak = look.active != nullptr && look.active->uplink->is_weak;
+    const Option* next = nullptr;
+    const auto order = [&](const Option& option) {
+        const TimePoint asked_at = asks_itself(look, option)
+                                       ? std::max(option.memory->asked_at, trouble_since_)
+                                       : option.memory->asked_at;
+        const TimePoint rests_until = option.memory->rests_until();
+        const bool is_asked = !is_race || asked_at >= trouble_since_;
+        return std::tuple(is_asked,
+                          is_asked                 ? asked_at
+                          : rests_until > look.now ? rests_until
+                                                   : TimePoint{},
+                          &option == look.active ? 0 : option.turn + 1);
+    };
+    for (const Option& option : look.options) {
+        if (&option == look.active && !is_race) {
+            if (!is_weak) {
+                break;  // the others are worse
+            }
+            continue;
+        }
+        if (trouble_ == Trouble::Throttled ? is_left_out(look, option)
+                                           : !option.uplink->has_route) {
+            continue;
+        }
+        const TimePoint due = std::max(due_at(look, option), next_probe_at_);
+        if (due > look.now) {
+            look.plan.next_at = std::min(look.plan.next_at, due);
+        } else if (next == nullptr || order(option) < order(*next)) {
+            next = &option;
+        }
+    }
+    if (next == nullptr) {
+        return;
+    }
+    probe(look, *next);
+    next_probe_at_ = look.now + kHeadStart;
+    look.plan.next_at = std::min(look.plan.next_at, next_probe_at_);
+}
+
+// The session itself asks the way in use, the next port a second later. A connection that has ended
+// asks nothing.
+bool PathManager::asks_itself(const Look& look, const Option& option) {
+    const bool has_ended = option.transport == Transport::Tcp && option.view == nullptr;
+    return &option == look.active && !has_ended;
+}
+
+TimePoint PathManager::due_at(const Look& look, const Option& option) const {
+    const Memory& memory = *option.memory;
+    const bool is_race = races(look);
+    if (!is_race && rests(option, look.now)) {
+        return memory.rests_until();
+    }
+    if (is_race && memory.asked_at < trouble_since_) {
+        return asks_itself(look, option) ? trouble_since_ + kFirstRest : look.now;
+    }
+    if (!option.is_unanswered()) {
+        const TimePoint answered_at =
+            option.view == nullptr ? TimePoint{} : option.view->answered_at;
+        return std::max(memory.asked_at + kFirstRest, answered_at + kFirstRest);
+    }
+    const TimePoint again = std::max(memory.asking.until(), memory.asked_at + kFirstRest);
+    const bool is_urgent = look.situation.is_busy && (is_race || look.active == nullptr ||
+                                                      look.active->transport == Transport::Tcp);
+    if (!is_urgent) {
+        return again;
+    }
+    return option.transport == Transport::Udp ? memory.asked_at + kFirstRest
+                                              : std::min(again, memory.asked_at + kLongestConnect);
+}
+
+void PathManager::probe(Look& look, const Option& option) {
+    Memory& memory = *option.memory;
+    if (option.is_unanswered() && option.transport == Transport::Udp) {
+        ++memory_[option.uplink->slot].port;
+    }
+    memory.asked_at = look.now;
+    // A question that comes early does not lengthen the interval.
+    if (!memory.asking.rests(look.now)) {
+        memory.asking.begin(look.now);
+    }
+    look.plan.probe.push_back(candidate_of(look, option));
+}
+
+Candidate PathManager::candidate_of(const Look& look, const Option& option) const {
+    const auto& ports = look.situation.udp_ports;
+    uint16_t port = look.situation.tcp_port;
+    if (option.transport == Transport::Udp) {
+        port = ports.empty() ? 0 : ports[memory_[option.uplink->slot].port % ports.size()];
+    }
+    return {option.uplink->slot, {option.uplink->remote, port}, option.transport};
+}
+
+}  // namespace continuo::policy

@@ -1,0 +1,131 @@
+#include "tests/unit/policy/path_host.hpp"
+
+namespace continuo::policy {
+namespace {
+
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+
+TEST(PathManager, WhilePacketsWaitForUdpItIsAskedEachSecondAndOtherwiseEverMoreRarely) {
+    for (const bool is_busy : {true, false}) {
+        PathHost host = host_of(1);
+        host.fall_silent(0);
+        host.run(seconds(5));
+        ASSERT_EQ(host.in_use(), "tcp0");
+        host.is_busy = is_busy;
+        host.decide();
+        const size_t before = host.asked.size();
+        host.run(seconds(600));
+        EXPECT_EQ(host.asked.size() - before > 590, is_busy);
+        EXPECT_EQ(host.asked.size() - before < 18, !is_busy);
+    }
+}
+
+TEST(PathManager, WhenNothingWorksTcpIsConnectedMoreOftenWhilePacketsWait) {
+    for (const bool is_busy : {true, false}) {
+        PathHost host = host_of(1);
+        host.way(0, Transport::Tcp).answers = false;
+        host.fall_silent(0);
+        host.is_busy = is_busy;
+        host.run(seconds(100));
+        const TimePoint since = host.now;
+        host.run(seconds(100));
+        const auto attempts =
+            std::count_if(host.asked.begin(), host.asked.end(), [&](const PathHost::Asked& each) {
+                return each.at > since && each.candidate.transport == Transport::Tcp;
+            });
+        EXPECT_EQ(attempts >= 9, is_busy);
+        EXPECT_LE(attempts, 11);
+    }
+}
+
+TEST(PathManager, PacketsThatWaitAfterAPauseDoNotInheritTheIntervals) {
+    for (const int64_t pause_ms : {1000, 2000, 4000, 8000}) {
+        PathHost host = host_of(1);
+        host.way(0, Transport::Tcp).answers = false;
+        host.fall_silent(0);
+        host.run(seconds(100));
+        host.is_busy = false;
+        host.decide();
+        host.run(milliseconds(pause_ms));
+        host.recover(0, Transport::Tcp);  // UDP stays blocked
+        const TimePoint since = host.now;
+        host.is_busy = true;
+        host.decide();
+        host.run(seconds(1));
+        ASSERT_EQ(host.in_use(), "tcp0") << pause_ms;
+        EXPECT_LE(host.moves.back().at - since, 2 * PathManager::kHeadStart);
+    }
+}
+
+TEST(PathManager, PacketsNowAndThenAskEachCandidateOnceASecondAtMost) {
+    PathHost host = host_of(1);
+    host.way(0, Transport::Tcp).answers = false;
+    host.fall_silent(0);
+    const TimePoint since = host.now;
+    for (int n = 0; n < 50; ++n) {
+        host.is_busy = n % 2 == 0;
+        host.decide();
+        host.run(milliseconds(200));
+    }
+    const auto attempts =
+        std::count_if(host.asked.begin(), host.asked.end(), [&](const PathHost::Asked& each) {
+            return each.at > since && each.candidate.transport == Transport::Tcp;
+        });
+    EXPECT_LE(attempts, 10);
+}
+
+TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
+    PathHost host = host_of(1);
+    host.udp_ports = {9347, 443, 53};
+    host.tcp_port = 0;
+    host.way(0, Transport::Udp).port = 53;
+    const TimePoint since = host.now;
+    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
+    host.decide();
+    host.run(seconds(10));
+    std::vector<uint16_t> ports;
+    for (const PathHost::Asked& each : host.asked) {
+        if (each.at > since) {
+            ports.push_back(each.candidate.to.port);
+        }
+    }
+    EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 443, 53}));
+    EXPECT_EQ(host.view(0, Transport::Udp)->health, path::Health::Usable);
+}
+
+TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
+    PathHost host = host_of(2);
+    host.fall_silent(0);
+    host.run(seconds(100));
+    ASSERT_EQ(host.in_use(), "udp1");
+    host.recover(0);
+    const TimePoint since = host.now;
+    host.decide({0});
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp0");
+    host.run(milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, AWeakSignalHasTheOthersReady) {
+    PathHost host = host_of(2);
+    host.uplinks[0].is_weak = true;
+    const TimePoint since = host.now;
+    host.decide();
+    host.run(milliseconds(100));
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
+    EXPECT_TRUE(host.moves.empty());
+}
+
+TEST(PathManager, AWorkingBestPathAsksNothingAndNeedsNoDeadline) {
+    PathHost host = host_of(3);
+    host.run(seconds(1000));
+    EXPECT_TRUE(host.asked.empty());
+    const PathPlan plan = host.manager.decide(
+        {host.uplinks, host.views, host.udp_ports, host.tcp_port, {}, false}, host.now);
+    EXPECT_EQ(plan.next_at, base::kNever);
+}
+
+}  // namespace
+}  // namespace continuo::policy
