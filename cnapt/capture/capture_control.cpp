@@ -408,7 +408,7 @@ base::Result<void> CaptureControl::note_extent() {
         return {};  // is_whole() tries again
     }
     if (now->table_rules == 0 || (is_active_ && (now->policy_rules == 0 || now->routes == 0))) {
-        return base::Error{base::Errc::NotFound, "rules or routes were removed meanwhile"};
+        return base::Error{base::Errc::InvalidState, "rules or routes were removed meanwhile"};
     }
     extent_ = *now;
     if (is_active_) {

@@ -48,7 +48,8 @@ class CaptureControl {
     // False if another program has removed rules, routes or the table. Cheap: five netlink requests
     // while nobody changes nftables.
     base::Result<bool> is_whole();
-    // Restores it, like begin().
+    // Restores it, like begin(). InvalidState: all of it was in place, and another program has
+    // removed some of it again since.
     base::Result<void> repair(const classifier::Ruleset& ruleset, std::string& failure);
     // Checks whether the host has IPv6; a change is logged. True: call begin(). Nothing changes if
     // IPv4 is not captured.
@@ -108,7 +109,7 @@ class CaptureControl {
     base::Result<size_t> count_policy_rules() const;
     base::Result<size_t> count_routes() const;
     base::Result<Extent> measure();
-    // Error: NotFound, if nothing is there.
+    // InvalidState: rules or routes that were just added are gone.
     base::Result<void> note_extent();
     base::Result<void> set_groups(const uplinks::NearLinks& near) const;
     base::Result<void> set_addresses(io::RouteClient& routes);

@@ -234,8 +234,8 @@ void CaptureSwitch::count_repair() {
 
 void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
     count_repair();
-    // The other program removed them again before they were measured: that is no failure of ours.
-    const bool was_undone = !result && result.error().code == base::Errc::NotFound;
+    // Another program removed them again before they were measured: that is no failure of ours.
+    const bool was_undone = !result && result.error().code == base::Errc::InvalidState;
     is_suspect_ = is_suspect_ || was_undone;
     if (!result && !was_undone) {
         quick_repairs_ = kMaxQuickRepairs;

@@ -16,6 +16,13 @@ constexpr uint64_t low_bits(uint32_t count) {
     return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
 
+template <typename Chains>
+auto find_in(Chains& chains, const NumberSpace& space) -> decltype(chains.data()) {
+    const auto found =
+        std::ranges::find_if(chains, [&](const auto& chain) { return chain.space == space; });
+    return found != chains.end() ? &*found : nullptr;
+}
+
 }  // namespace
 
 uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
@@ -28,24 +35,25 @@ uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
 }
 
 const SentLog::Chain* SentLog::find(const NumberSpace& space, bool is_repeat) const {
-    const std::vector<Chain>& chains = is_repeat ? repeat_chains_ : chains_;
-    const auto found = std::find_if(chains.begin(), chains.end(),
-                                    [&](const Chain& chain) { return chain.space == space; });
-    return found != chains.end() ? &*found : nullptr;
+    return find_in(is_repeat ? repeat_chains_ : chains_, space);
+}
+
+SentLog::Chain* SentLog::find(const NumberSpace& space, bool is_repeat) {
+    return find_in(is_repeat ? repeat_chains_ : chains_, space);
 }
 
 SentLog::Chain& SentLog::find_or_make(const NumberSpace& space, bool is_repeat) {
     std::vector<Chain>& chains = is_repeat ? repeat_chains_ : chains_;
-    if (const Chain* const chain = find(space, is_repeat)) {
-        return chains[static_cast<size_t>(chain - chains.data())];
+    if (Chain* const chain = find(space, is_repeat)) {
+        return *chain;
     }
     if (chains.size() < (is_repeat ? kMostRepeatSpaces : kMostSpaces)) {
-        return chains.emplace_back(Chain{space, 0, 0});
+        return chains.emplace_back(Chain{.space = space});
     }
     Chain& oldest =
         *std::min_element(chains.begin(), chains.end(),
                           [](const Chain& a, const Chain& b) { return a.newest < b.newest; });
-    oldest = {space, 0, 0};
+    oldest = {.space = space};
     return oldest;
 }
 
@@ -66,6 +74,7 @@ SentRun SentLog::push(SentRun run, Duration span) {
     if (run.first < chain.next_number) {
         chain.newest = 0;
     }
+    chain.sought_end = 0;
     chain.next_number = run.first + run.count;
     if (begin_ != end_ && chain.newest == end_ - 1) {
         SentRun& newest = at(end_ - 1);
@@ -105,8 +114,8 @@ SentLog::Position SentLog::jump_behind(Position newest) const {
     return is_joined ? middle.jump : newest;
 }
 
-SentLog::Position SentLog::run_at_or_below(const Chain& chain, uint32_t number) const {
-    Position position = chain.newest;
+SentLog::Position SentLog::run_at_or_below(Position newest, uint32_t number) const {
+    Position position = newest;
     while (position >= begin_ && entry_at(position).run.first > number) {
         const Entry& entry = entry_at(position);
         const bool may_jump = entry.jump >= begin_ && entry_at(entry.jump).run.first > number;
@@ -117,7 +126,7 @@ SentLog::Position SentLog::run_at_or_below(const Chain& chain, uint32_t number) 
 
 const SentRun* SentLog::run_with(const NumberSpace& space, bool is_repeat, uint32_t number) const {
     const Chain* const chain = find(space, is_repeat);
-    const Position position = chain != nullptr ? run_at_or_below(*chain, number) : 0;
+    const Position position = chain != nullptr ? run_at_or_below(chain->newest, number) : 0;
     if (position < begin_ || at(position).last() < number) {
         return nullptr;
     }

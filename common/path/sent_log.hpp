@@ -97,7 +97,7 @@ class SentLog {
     // nothing if `last` was never sent or the space is unknown.
     template <typename OnRun>
     bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
-        const Chain* const chain = find(space, false);
+        Chain* const chain = find(space, false);
         if (chain == nullptr || last >= chain->next_number || first > last) {
             return false;
         }
@@ -110,7 +110,7 @@ class SentLog {
                              uint32_t first,
                              uint32_t last,
                              const OnRun& on_run) {
-        if (const Chain* const chain = find(space, true)) {
+        if (Chain* const chain = find(space, true)) {
             take_numbers(*chain, first, last, on_run);
         }
     }
@@ -119,7 +119,7 @@ class SentLog {
     template <typename OnRun>
     void take_out(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
         for (const bool is_repeat : {false, true}) {
-            if (const Chain* const chain = find(space, is_repeat)) {
+            if (Chain* const chain = find(space, is_repeat)) {
                 take_numbers(*chain, first, last,
                              [&](Position /*position*/, const SentRun& run, uint64_t outstanding,
                                  uint64_t /*lost*/) { on_run(run, outstanding); });
@@ -167,15 +167,23 @@ class SentLog {
         NumberSpace space;
         Position newest = 0;
         uint32_t next_number = 0;
+        // The finger: the last run found, and the number behind the one sought. An ACK names its
+        // ranges newest first, so each search goes on from the one before. 0: no number.
+        Position found = 0;
+        uint64_t sought_end = 0;
     };
 
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
     const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
     const Chain* find(const NumberSpace& space, bool is_repeat) const;
+    Chain* find(const NumberSpace& space, bool is_repeat);
     // Calls on_run as acknowledge() does.
     template <typename OnRun>
-    void take_numbers(const Chain& chain, uint32_t first, uint32_t last, const OnRun& on_run) {
-        for (Position position = run_at_or_below(chain, last); position >= begin_;) {
+    void take_numbers(Chain& chain, uint32_t first, uint32_t last, const OnRun& on_run) {
+        const Position start = last < chain.sought_end ? chain.found : chain.newest;
+        chain.found = run_at_or_below(start, last);
+        chain.sought_end = uint64_t{last} + 1;
+        for (Position position = chain.found; position >= begin_;) {
             Entry& entry = entry_at(position);
             if (entry.run.last() < first) {
                 break;
@@ -193,8 +201,9 @@ class SentLog {
     }
     // The run that holds the number; null: none does.
     const SentRun* run_with(const NumberSpace& space, bool is_repeat, uint32_t number) const;
-    // The newest run of the space that begins at or below `number`; a forgotten run or 0: none.
-    Position run_at_or_below(const Chain& chain, uint32_t number) const;
+    // The newest run, from `newest` back, that begins at or below `number`; a forgotten run or 0:
+    // none.
+    Position run_at_or_below(Position newest, uint32_t number) const;
     Position jump_behind(Position newest) const;
     Chain& find_or_make(const NumberSpace& space, bool is_repeat);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);

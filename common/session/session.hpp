@@ -16,6 +16,7 @@
 #include "common/session/draft.hpp"
 #include "common/session/epoch_state.hpp"
 #include "common/session/expansion_budget.hpp"
+#include "common/session/opened.hpp"
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
 #include "common/session/resequencer.hpp"
@@ -363,22 +364,6 @@ class Session : public flow::FlowOwner {
     void account(ClassState& state, size_t count, TransmitBatch& batch, base::TimePoint now);
 
     // session_receive.cpp
-    struct Opened {
-        EpochState* epoch = nullptr;
-        wire::TunnelHeader header;
-        uint64_t sequence = 0;
-        base::MutableByteView body;
-        const ReceivedDatagram* datagram = nullptr;
-        bool is_authentic = false;
-    };
-    // Facts about a body, from its frames.
-    struct BodyFacts {
-        bool has_ping = false;
-        bool is_urgent = false;     // the sender waits for the acknowledgement
-        bool is_delivered = false;  // its packets came before, on another path
-        std::optional<wire::Copy> copy;
-        std::optional<wire::Order> order;
-    };
     EpochState* epoch_of(uint8_t modulo);
     size_t
     gather_batch(std::span<ReceivedDatagram> datagrams, std::span<Opened> batch, size_t& taken);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -201,8 +202,11 @@ TEST(DoubtsSim, AScanOfWifiIsAReasonToProbeAndNoDoubt) {
 TEST(DoubtsSim, OnRecordedTraces) {
     constexpr Duration kSpan = seconds(300);
     const char* const data = std::getenv("CONTINUO_BENCH_DATA");
-    if (data == nullptr) {
-        GTEST_SKIP() << "needs recorded traces in CONTINUO_BENCH_DATA";
+    const std::filesystem::path folder =
+        std::filesystem::path(data != nullptr ? data : CONTINUO_SOURCE_DIR "/../shared/data") /
+        "traces";
+    if (!std::filesystem::is_directory(folder)) {
+        GTEST_SKIP() << "no " << folder;
     }
     Count silence;
     Count doubtful;
@@ -213,8 +217,7 @@ TEST(DoubtsSim, OnRecordedTraces) {
         std::array<Trace, 2> traces;
         for (size_t way = 0; way < traces.size(); ++way) {
             std::string fault;
-            auto trace = CapacityTrace::load(
-                std::string(data) + "/traces/" + name + (way == 0 ? ".up" : ".down"), fault);
+            auto trace = CapacityTrace::load(folder / (name + (way == 0 ? ".up" : ".down")), fault);
             ASSERT_TRUE(trace) << fault;
             traces[way] = std::make_shared<CapacityTrace>(std::move(*trace));
         }

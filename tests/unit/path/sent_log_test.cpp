@@ -258,15 +258,19 @@ TEST(SentLog, FindsEachNumberThatItStillKnows) {
         if (next[asked] == 0) {
             continue;
         }
-        const auto number = static_cast<uint32_t>(random.below(next[asked]));
-        size_t waited_for = 0;
-        for (auto position = log.begin(); position < log.end(); ++position) {
-            const SentRun& run = log.at(position);
-            const bool is_asked = run.space == kSpaces[asked];
-            waited_for += is_asked && (run.mask(number, number) & run.outstanding) != 0 ? 1U : 0U;
+        // Several between two pushes, higher and lower than the one before.
+        for (uint64_t asks = 1 + random.below(5); asks > 0; --asks) {
+            const auto number = static_cast<uint32_t>(random.below(next[asked]));
+            size_t waited_for = 0;
+            for (auto position = log.begin(); position < log.end(); ++position) {
+                const SentRun& run = log.at(position);
+                const bool is_asked = run.space == kSpaces[asked];
+                waited_for +=
+                    is_asked && (run.mask(number, number) & run.outstanding) != 0 ? 1U : 0U;
+            }
+            bool known = false;
+            ASSERT_EQ(settled(log, kSpaces[asked], number, number, &known).size(), waited_for) << i;
         }
-        bool known = false;
-        ASSERT_EQ(settled(log, kSpaces[asked], number, number, &known).size(), waited_for) << i;
     }
 }
 
