@@ -17,6 +17,10 @@ namespace continuo::snapt {
 inline constexpr int64_t kSecond = 1'000'000;
 // 2026-11-20 12:00:00 UTC
 inline constexpr int64_t kNoon = 1'795'176'000 * kSecond;
+// Figures of paths that nobody measured.
+inline constexpr uint32_t kUnknowns = flow::record_flag::kDelayUnknown |
+                                      flow::record_flag::kJitterUnknown |
+                                      flow::record_flag::kLossUnknown;
 
 class StateFolder : public testing::Test {
   protected:

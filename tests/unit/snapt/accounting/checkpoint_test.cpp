@@ -8,9 +8,6 @@ namespace {
 using flow::Cause;
 namespace record_flag = flow::record_flag;
 
-constexpr uint32_t kUnknowns =
-    record_flag::kDelayUnknown | record_flag::kJitterUnknown | record_flag::kLossUnknown;
-
 class CheckpointTest : public LedgerTest {
   protected:
     // As after a loss of power: the live file is of another boot.

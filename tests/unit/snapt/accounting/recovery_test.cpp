@@ -20,9 +20,6 @@ using flow::Cause;
 using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
 
-constexpr uint32_t kUnknowns =
-    record_flag::kDelayUnknown | record_flag::kJitterUnknown | record_flag::kLossUnknown;
-
 // Runs `body` in a child process that ends without any clean-up, as after a crash.
 template <typename Body>
 void crash_after(Body&& body) {
