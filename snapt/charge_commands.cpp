@@ -7,7 +7,6 @@
 #include "common/report/table.hpp"
 #include "snapt/accounting/time_zone.hpp"
 #include "snapt/accounting/usage_booker.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 
 #include <algorithm>

@@ -158,7 +158,7 @@ std::vector<report::CommandSpec> user_commands() {
             {"user remove", "NAME", 1, 1, user_options(), "delete the user; usage records stay"}};
 }
 
-std::vector<report::CommandSpec> commands() {
+std::vector<report::CommandSpec> command_specs() {
     std::vector<report::CommandSpec> all = {
         {"init", "", 0, 0,
          user_options({{"--name",
@@ -297,7 +297,7 @@ std::string ledger_text(const JsonValue& ledger) {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec program = {"snapt", commands(), daemon::common_options()};
+    static const report::ProgramSpec program = {"snapt", command_specs(), daemon::common_options()};
     return program;
 }
 

@@ -10,7 +10,7 @@ namespace continuo::snapt {
 namespace {
 
 constexpr size_t kLoadSteps = 10;
-constexpr size_t kPermille = 1000;
+constexpr size_t kFullLoad = 1000;
 static_assert(kMaxOtherSnapts + 1 == control::kMaxDirectoryEntries);
 
 control::DirectoryEntry entry_of(const std::string& name,
@@ -43,7 +43,7 @@ bool fits(const control::Directory& directory) {
 
 uint16_t load_permille(size_t sessions, size_t limit) {
     const size_t steps = limit == 0 ? 0 : std::min(sessions * kLoadSteps / limit, kLoadSteps);
-    return static_cast<uint16_t>(steps * kPermille / kLoadSteps);
+    return static_cast<uint16_t>(steps * kFullLoad / kLoadSteps);
 }
 
 control::Directory
@@ -68,7 +68,7 @@ make_directory(const SnaptConfig& config, uint16_t load, control::VersionSet no_
 }
 
 void set_no_forwarding(control::Directory& directory) {
-    directory.entries.front().load_permille = kPermille;
+    directory.entries.front().load_permille = kFullLoad;
     directory.entries.front().price_permille = control::kNoForwardingPrice;
 }
 

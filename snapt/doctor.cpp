@@ -4,8 +4,8 @@
 #include "common/daemon/doctor_host.hpp"
 #include "common/io/privileges.hpp"
 #include "snapt/accounting/ledger.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/doctor_context.hpp"
+#include "snapt/ledger_access.hpp"
 #include "snapt/relay_check.hpp"
 
 namespace continuo::snapt {

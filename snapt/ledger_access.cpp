@@ -2,7 +2,6 @@
 
 #include "common/daemon/startup.hpp"
 #include "snapt/accounting/ledger.hpp"
-#include "snapt/cli.hpp"
 
 #include <cstdlib>
 

@@ -10,6 +10,10 @@
 
 namespace continuo::snapt {
 
+inline constexpr const char* kDefaultConfig = "/etc/continuo/snapt.toml";
+inline constexpr const char* kDefaultSocket = "/run/continuo/snapt.sock";
+inline constexpr const char* kDefaultState = "/var/lib/snapt";
+
 // A command that fails with one sentence.
 report::CommandOutput told(const std::string& text, int exit_code = report::kExitError);
 

@@ -7,7 +7,6 @@
 #include "common/report/json.hpp"
 #include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/verify.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/statement_command.hpp"
 

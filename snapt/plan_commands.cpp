@@ -11,7 +11,6 @@
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/rated_usage.hpp"
 #include "snapt/charge_commands.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/usage_json.hpp"
 

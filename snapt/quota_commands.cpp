@@ -6,7 +6,6 @@
 #include "common/report/json.hpp"
 #include "snapt/accounting/money.hpp"
 #include "snapt/accounting/quota.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/user_commands.hpp"
 

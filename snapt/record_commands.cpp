@@ -9,7 +9,6 @@
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/record_store.hpp"
 #include "snapt/accounting/time_zone.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/usage_json.hpp"
 

@@ -6,7 +6,6 @@
 #include "common/io/privileges.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 
 #include <algorithm>

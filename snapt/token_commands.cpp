@@ -7,9 +7,9 @@
 #include "common/report/json.hpp"
 #include "snapt/accounting/money.hpp"
 #include "snapt/accounting/user_store.hpp"
-#include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/rest/tokens.hpp"
+#include "snapt/snapt_config.hpp"
 
 namespace continuo::snapt {
 
@@ -97,7 +97,7 @@ std::optional<Token> token_from(const ParsedCommand& command, CommandOutput& fai
     return std::nullopt;
 }
 
-CommandOutput add_command(const ParsedCommand& command) {
+CommandOutput add_token(const ParsedCommand& command) {
     CommandOutput failure;
     const auto token = token_from(command, failure);
     if (!token) {
@@ -200,7 +200,7 @@ CommandOutput token_command(const ParsedCommand& command, bool is_terminal, size
     if (command.name == "token list") {
         return list_command(command, is_terminal, columns);
     }
-    return command.name == "token add" ? add_command(command) : remove_command(command);
+    return command.name == "token add" ? add_token(command) : remove_command(command);
 }
 
 }  // namespace continuo::snapt

@@ -19,6 +19,8 @@ namespace continuo::snapt {
 
 class TimeZone;
 
+inline constexpr const char* kLedgerFileName = "ledger.db";
+
 // Parameters count from 1, columns from 0. A failed bind is reported by the next step.
 class Statement {
   public:

@@ -1,7 +1,6 @@
 #include "snapt/accounting/lease_store.hpp"
 
 #include "common/config/units.hpp"
-#include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
 
 #include <algorithm>

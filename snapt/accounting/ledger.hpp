@@ -44,7 +44,6 @@
 
 namespace continuo::snapt {
 
-inline constexpr const char* kLedgerFileName = "ledger.db";
 inline constexpr const char* kLiveFileName = "live";
 inline constexpr const char* kReserveFileName = "reserve";
 // Enough for the records of some hundred thousand flows. A choice, not measured.

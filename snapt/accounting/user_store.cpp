@@ -1,7 +1,5 @@
 #include "snapt/accounting/user_store.hpp"
 
-#include "snapt/accounting/ledger.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <utility>
