@@ -3,8 +3,8 @@
 
 #include "common/report/daemon_client.hpp"
 #include "common/report/table.hpp"
-#include "snapt/ledger_access.hpp"
-#include "snapt/user_commands.hpp"
+#include "snapt/commands/ledger_access.hpp"
+#include "snapt/users/user_commands.hpp"
 
 #include <span>
 #include <string>
