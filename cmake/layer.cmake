@@ -56,21 +56,20 @@ endfunction()
 # their templates once. These stand apart: their names in unnamed namespaces are those of files beside them.
 set(CONTINUO_APART
   classifier/ruleset.cpp cnapt/bypass/portal_control.cpp cnapt/bypass/portal_probe.cpp cnapt/doctor/doctor_login.cpp
-  cnapt/doctor/doctor_network.cpp cnapt/names/name_lookup.cpp cnapt/names/resolv_file.cpp
-  cnapt/settings/node_config.cpp common/flow/index_allocator.cpp
-  common/io/netlink_route.cpp common/io/privileges.cpp common/io/rule_monitor.cpp common/io/udp_socket.cpp
-  common/io/unix_server.cpp common/io/unix_socket.cpp common/io/wireless_monitor.cpp
+  cnapt/doctor/doctor_network.cpp cnapt/names/name_lookup.cpp cnapt/names/resolv_file.cpp cnapt/settings/node_config.cpp
+  common/flow/index_allocator.cpp common/io/netlink_route.cpp common/io/privileges.cpp common/io/rule_monitor.cpp
+  common/io/udp_socket.cpp common/io/unix_server.cpp common/io/unix_socket.cpp common/io/wireless_monitor.cpp
   common/packet/context_fields.cpp common/packet/reply.cpp common/packet/rewrite.cpp common/report/status_report.cpp
   common/session/path_proof.cpp common/session/path_set.cpp common/session/path_set_fallback.cpp
-  common/session/path_silence.cpp snapt/accounting/ledger.cpp snapt/accounting/time_zone.cpp
-  snapt/accounting/user_store.cpp snapt/cli.cpp snapt/cli_users.cpp snapt/usage_json.cpp snapt/user_commands.cpp
+  common/session/path_silence.cpp snapt/accounting/usage_json.cpp snapt/cli.cpp snapt/cli_users.cpp
+  snapt/ledger/ledger.cpp snapt/store/time_zone.cpp snapt/store/user_store.cpp snapt/users/user_commands.cpp
   tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/node/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp
-  tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp
-  tests/unit/io/netlink_route_test.cpp tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp
-  tests/unit/io/tun_device_test.cpp tests/unit/io/udp_socket_test.cpp tests/unit/io/wireless_monitor_test.cpp
-  tests/unit/snapt/nat_test.cpp tests/unit/snapt/relay_input_test.cpp
-  tests/unit/support/link_model_test.cpp tests/unit/wire/tunnel_header_test.cpp tests/unit/wire/unsealed_test.cpp)
+  tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp tests/unit/io/netlink_route_test.cpp
+  tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp tests/unit/io/tun_device_test.cpp
+  tests/unit/io/udp_socket_test.cpp tests/unit/io/wireless_monitor_test.cpp tests/unit/snapt/nat/nat_test.cpp
+  tests/unit/snapt/relay/relay_input_test.cpp tests/unit/support/link_model_test.cpp
+  tests/unit/wire/tunnel_header_test.cpp tests/unit/wire/unsealed_test.cpp)
 function(continuo_unity target)
   if(NOT CONTINUO_UNITY)
     return()

@@ -15,7 +15,7 @@
 namespace continuo::flow {
 
 // First id of slots for a session's tunnel bytes outside flows, one per class. Below those that are
-// shared or merged (snapt/accounting).
+// shared or merged (snapt/ledger).
 inline constexpr uint64_t kTunnelFlowIdBase = uint64_t{1} << 61U;
 
 // The low bits of a flow's id are its number. The higher ones count its changes of class: after
