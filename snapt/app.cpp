@@ -21,7 +21,7 @@
 #include "snapt/rest_service.hpp"
 #include "snapt/store/user_store.hpp"
 #include "snapt/users/admission.hpp"
-#include "snapt/users/commands.hpp"
+#include "snapt/users/answers.hpp"
 #include "snapt/users/request_desk.hpp"
 
 #include <algorithm>

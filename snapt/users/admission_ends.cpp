@@ -2,7 +2,7 @@
 // operator ends it, or its handshake is too old.
 #include "common/base/log.hpp"
 #include "snapt/users/admission.hpp"
-#include "snapt/users/commands.hpp"
+#include "snapt/users/answers.hpp"
 
 #include <utility>
 #include <vector>

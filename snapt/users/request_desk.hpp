@@ -33,7 +33,7 @@ struct RequestSources {
     relay::Relay& relay;
     links::EventLog& events;
     base::Random& random;
-    // The JSON of all other commands (snapt/users/commands.hpp).
+    // The JSON of all other commands (snapt/users/answers.hpp).
     std::function<std::string(std::string_view command, size_t after)> answer;
 };
 

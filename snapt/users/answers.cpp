@@ -1,4 +1,4 @@
-#include "snapt/users/commands.hpp"
+#include "snapt/users/answers.hpp"
 
 #include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
