@@ -3,13 +3,16 @@
 // follows announcements. Pure: announcements, challenges and responses to send come out of
 // next_probe().
 //
-//   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
-//                                         |  ^ ^                     ^--- any datagram ---'| ^
-//                                         |  | `-any datagram, if it has not answered yet--'| |
-//                                         |  RESPONSE or add()                  more silence| |
-//                                         |  |            Dead <----remove()----------------' |
-//                                         |  `-------------'                                  |
-//                                         `---------------------silence-----------------------'
+// The state of a path follows from two facts (Path::settle):
+//
+//                Validation                          path::Health
+//   Unknown      None: never used                    any
+//   Challenged   Pending: add(), the first           Usable
+//                datagram, a move
+//   Usable       Done: a RESPONSE came               Usable
+//   Doubtful     Pending or Done                     Doubtful: silence, or no proof of arrival
+//   Dead         Failed: remove(), give_up(),        any
+//                more silence
 //
 // Silence is counted from the first datagram that should have been answered. At SNAPT it changes no
 // state; SNAPT asks for a sign of life over control.
@@ -317,7 +320,11 @@ class PathSet {
     uint16_t announcement_number() const { return announcement_number_; }
 
   private:
-    void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    // A mere question leaves the state of the path as it is.
+    enum class Asks : uint8_t { Validation, Question };
+    void start_challenge(Path& path, Tuple& tuple, Asks asks, base::TimePoint now);
+    void announce_anew(Asks asks, base::TimePoint now);
+    static bool mend(Path& path);
     static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
     static std::optional<path::ClassWay> way_of_sending(const Tuple& tuple);
     void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
