@@ -8,8 +8,10 @@
 //   other    only with a datagram that leaves anyway, kLazyInterval after the last ACK
 //
 // All of it is limited to 2 % of the outer bytes received, piggybacked ACKs included. So ACKs are
-// rarer than interval_floor() on a thin link; interval() gives the spacing, and each ACK reports
-// it.
+// rarer than min(RTT/4, 25 ms) on a thin link; interval() gives the spacing, and each ACK reports
+// it. The answer to a PING waits for no credit, since the asking end would take the path for dead.
+// The PING pays kAloneBytes of it, about its own length; ranges beyond that cost credit, which may
+// become negative, and each of them is told kRepeats times at most.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -131,6 +133,7 @@ class AckLedger {
     void record(Class& state, const Arrival& arrival, base::TimePoint now);
     void count_rate(uint32_t bytes, base::TimePoint now);
     base::TimePoint due_at(bool rides) const;
+    bool may_cost(int64_t bytes) const { return is_asked_ || credit_ >= bytes * kCreditUnits; }
 
     std::array<std::unique_ptr<Class>, base::kTrafficClasses> classes_;
     std::array<SentAck, kRemembered> sent_{};
@@ -138,6 +141,7 @@ class AckLedger {
     base::Duration floor_ = kLongestFloor;
     std::optional<base::TimePoint> sent_at_;
     bool has_news_ = false;
+    bool is_asked_ = false;  // a PING is not answered yet
     base::TimePoint owed_since_ = base::kNever;
     uint64_t pending_bytes_ = 0;  // with packets
     uint32_t pending_datagrams_ = 0;

@@ -63,9 +63,11 @@ std::optional<path::ClassWay> PathSet::way_of_sending(const Tuple& tuple) {
                                                   : std::nullopt;
 }
 
-void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
-    if (path.state != PathState::Usable || role_ == Role::Node) {
-        path.state = PathState::Challenged;
+void PathSet::start_challenge(Path& path, Tuple& tuple, Asks asks, TimePoint now) {
+    if (asks == Asks::Validation && (role_ == Role::Node || path.validation != Validation::Done)) {
+        path.validation = Validation::Pending;
+        path.health = path::Health::Usable;
+        path.settle();
     }
     random_.fill(tuple.token);
     tuple.challenged_at = now;
@@ -107,6 +109,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         probe.challenge = stamp_challenge(tuple, now);
         probe.way = way_of_sending(tuple);
         probe.wants_ack = role_ == Role::Node && has_unconfirmed_class(index, now);
+        probe.has_ping =
+            traffic_class == TrafficClass::LtLd && role_ == Role::Node && take_ping(index);
         // Padded only once, so that SNAPT may ask as well and send there before the node does
         // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
@@ -186,16 +190,17 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     }
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;
-    const bool is_news = path.state != PathState::Usable;
+    const bool is_awaited =
+        role_ == Role::Node && space.path != wire::kTcpPath && has_failing_active(space.path);
+    const bool is_news = path.state != PathState::Usable || is_awaited;
     confirm(path, 0, now);
-    path.state = PathState::Usable;
     path.has_answered = true;
+    mend(path);
     // Link-layer addresses were resolved during the first exchange. Acknowledgements will measure
     // the active path, and TCP resolved them when it connected.
     if (role_ == Role::Node && !std::exchange(path.was_asked_again, true) &&
         active_ != space.path && space.path != wire::kTcpPath) {
-        start_challenge(path, tuple, now);
-        path.state = PathState::Usable;
+        start_challenge(path, tuple, Asks::Question, now);
     }
     return is_news;
 }

@@ -39,8 +39,7 @@ bool PathSet::confirm(Path& path, uint64_t outstanding, TimePoint now) {
     if (path.state != PathState::Doubtful) {
         return false;
     }
-    path.state = path.has_answered ? PathState::Usable : PathState::Challenged;
-    return path.has_answered;
+    return mend(path);
 }
 
 bool PathSet::on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, TimePoint now) {
@@ -81,9 +80,7 @@ TimePoint PathSet::proof_deadline(uint8_t index) const {
 // From here on only proof ends the silence.
 void PathSet::ask_for_proof(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    const PathState state = path.state;
-    start_challenge(path, path.tuples[kLtLd], now);
-    path.state = state;
+    start_challenge(path, path.tuples[kLtLd], Asks::Question, now);
     path.needs_proof = true;
     path.unanswered_since = now - ask_after(path);
     path.proof_patience =
@@ -105,7 +102,8 @@ bool PathSet::on_proof_missing(uint8_t index, TimePoint now) {
     if (role_ == Role::Snapt) {
         return false;
     }
-    path.state = PathState::Doubtful;
+    path.health = path::Health::Doubtful;
+    path.settle();
     return true;
 }
 

@@ -53,6 +53,32 @@ std::string_view to_string(PathState state) {
     return "unknown";
 }
 
+void Path::settle() {
+    const bool is_doubtful = health != path::Health::Usable;
+    switch (validation) {
+    case Validation::None:
+        state = PathState::Unknown;
+        break;
+    case Validation::Pending:
+        state = is_doubtful ? PathState::Doubtful : PathState::Challenged;
+        break;
+    case Validation::Done:
+        state = is_doubtful ? PathState::Doubtful : PathState::Usable;
+        break;
+    case Validation::Failed:
+        state = PathState::Dead;
+        break;
+    }
+}
+
+// A doubt has ended. True when the path is usable again.
+bool PathSet::mend(Path& path) {
+    path.health = path::Health::Usable;
+    path.validation = path.has_answered ? Validation::Done : Validation::Pending;
+    path.settle();
+    return path.has_answered;
+}
+
 void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && index < paths_.size());
     use(index);
@@ -63,7 +89,8 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     withdrawals_due_[index] = 0;
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
-    path.state = PathState::Challenged;
+    path.validation = Validation::Pending;
+    path.settle();
     path.search.begin(mtu);
     path.mtu = path.search.size();
     path.heard_at = now;
@@ -77,7 +104,8 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
 
 void PathSet::forget(uint8_t index) {
     paths_[index] = Path{};
-    paths_[index].state = PathState::Dead;
+    paths_[index].validation = Validation::Failed;
+    paths_[index].settle();
     forget_delivery(index);
     class_ways_[index].reset();
     used_ &= static_cast<PathMask>(~mask_of(index));
@@ -119,11 +147,15 @@ void PathSet::probe(uint8_t index, TimePoint now) {
     Tuple& tuple = path.tuples[kLtLd];
     const bool is_asked = tuple.challenged_at != base::kNever;
     if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
-        start_challenge(path, tuple, now);
+        start_challenge(path, tuple, Asks::Validation, now);
     }
 }
 
 void PathSet::announce_again(TimePoint now) {
+    announce_anew(Asks::Validation, now);
+}
+
+void PathSet::announce_anew(Asks asks, TimePoint now) {
     if (!active_) {
         return;
     }
@@ -132,7 +164,7 @@ void PathSet::announce_again(TimePoint now) {
     path.announce_interval = kFirstProbeInterval;
     path.announce_again_at = now;
     distrust_round_trip(*active_, now);
-    start_challenge(path, path.tuples[kLtLd], now);
+    start_challenge(path, path.tuples[kLtLd], asks, now);
     path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
 }
 
@@ -170,8 +202,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
             return false;
         }
         path.proof_wanted_from = now;
-        path.state = path.has_answered ? PathState::Usable : PathState::Challenged;
-        return path.has_answered;
+        return mend(path);
     }
     const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
     if (!is_same && !is_highest) {
@@ -184,7 +215,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
     if (!tuple.is_proven) {
         tuple.unproven_received_bytes += bytes;
         if (tuple.challenged_at == base::kNever) {
-            start_challenge(path, tuple, now);
+            start_challenge(path, tuple, Asks::Validation, now);
         } else if (std::exchange(tuple.is_withheld, false)) {
             tuple.challenge_again_at = now;
             tuple.challenge_interval = kFirstProbeInterval;
@@ -218,9 +249,9 @@ void PathSet::move_tuple(const wire::Space& space,
     tuple.is_known = true;
     tuple.is_remapped = was_proven;
     if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
-        path.state = PathState::Challenged;
+        path.validation = Validation::Pending;
     }
-    start_challenge(path, tuple, now);
+    start_challenge(path, tuple, Asks::Validation, now);
 }
 
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
@@ -363,6 +394,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     probe.is_padded = is_padded;
     probe.way = way_of_sending(announced);
     probe.wants_ack = has_unconfirmed_class(index, now);
+    probe.has_ping = take_ping(index);
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);
     }
@@ -376,7 +408,7 @@ TimePoint PathSet::next_deadline() const {
         earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
                              proof_deadline(index), path.search.deadline()});
         if (is_probed(index)) {
-            earliest = std::min(earliest, deliveries_[index]->deadline());
+            earliest = std::min({earliest, deliveries_[index]->deadline(), ping_deadline(index)});
         }
         if ((pings_due_ & mask_of(index)) != 0) {
             earliest = TimePoint{};

@@ -3,13 +3,16 @@
 // follows announcements. Pure: announcements, challenges and responses to send come out of
 // next_probe().
 //
-//   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
-//                                         |  ^ ^                     ^--- any datagram ---'| ^
-//                                         |  | `-any datagram, if it has not answered yet--'| |
-//                                         |  RESPONSE or add()                  more silence| |
-//                                         |  |            Dead <----remove()----------------' |
-//                                         |  `-------------'                                  |
-//                                         `---------------------silence-----------------------'
+// The state of a path follows from two facts (Path::settle):
+//
+//                Validation                          path::Health
+//   Unknown      None: never used                    any
+//   Challenged   Pending: add(), the first           Usable
+//                datagram, a move
+//   Usable       Done: a RESPONSE came               Usable
+//   Doubtful     Pending or Done                     Doubtful: silence, or no proof of arrival
+//   Dead         Failed: remove(), give_up(),        any
+//                more silence
 //
 // Silence is counted from the first datagram that should have been answered. At SNAPT it changes no
 // state; SNAPT asks for a sign of life over control.
@@ -195,7 +198,8 @@ class PathSet {
                       bool was_padded,
                       bool is_doubted,
                       bool is_mere_question = false);
-    // True when this made the path usable.
+    // True when this made the path usable, or (node) when the active path fails and this one may
+    // take its place.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
     // `wants_answer`: the datagram carries packets, so an answer should come, if only to a
     // challenge.
@@ -316,7 +320,11 @@ class PathSet {
     uint16_t announcement_number() const { return announcement_number_; }
 
   private:
-    void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    // A mere question leaves the state of the path as it is.
+    enum class Asks : uint8_t { Validation, Question };
+    void start_challenge(Path& path, Tuple& tuple, Asks asks, base::TimePoint now);
+    void announce_anew(Asks asks, base::TimePoint now);
+    static bool mend(Path& path);
     static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
     static std::optional<path::ClassWay> way_of_sending(const Tuple& tuple);
     void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
@@ -363,6 +371,8 @@ class PathSet {
     bool is_probed(uint8_t index) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
+    base::TimePoint ping_deadline(uint8_t index) const;
+    bool take_ping(uint8_t index);
     std::optional<Probe> ping_probe(uint8_t index);
     void forget_round_trips(uint8_t index);
     // Nothing has been answered for as long as makes a path doubtful.
@@ -391,6 +401,10 @@ class PathSet {
     std::optional<Probe> class_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
+    // Another path than `index` is the active one, and fails.
+    bool has_failing_active(uint8_t index) const {
+        return active_ && active_ != index && paths_[*active_].is_failing();
+    }
     void use(uint8_t index) { used_ |= mask_of(index); }
     // The path has ended: forgets everything about it.
     void forget(uint8_t index);

@@ -19,7 +19,8 @@ constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
 void PathSet::give_up(uint8_t index) {
     Path& path = paths_[index];
-    path.state = PathState::Dead;
+    path.validation = Validation::Failed;
+    path.settle();
     path.unanswered_since = base::kNever;
     path.needs_proof = false;
     path.announcements_due = 0;
@@ -38,8 +39,7 @@ void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) 
         for (Tuple& any : path.tuples) {
             any.remote = remote;
         }
-        start_challenge(path, tuple, now);
-        path.state = PathState::Dead;
+        start_challenge(path, tuple, Asks::Question, now);
         path.announcements_due = 0;
         path.announce_again_at = base::kNever;
     }
@@ -55,9 +55,7 @@ void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
     for (Tuple& tuple : path.tuples) {
         tuple.remote = remote;
     }
-    const PathState state = path.state;
-    announce_again(now);
-    path.state = state;  // an answer ends a doubt
+    announce_anew(Asks::Question, now);  // an answer ends a doubt
 }
 
 uint64_t PathSet::room_for(const Path& path, base::TrafficClass traffic_class) {

@@ -128,6 +128,7 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
             deliveries_[index]->on_time(now)) {
             pings_due_ |= mask_of(index);
         }
+        pings_due_ |= ping_deadline(index) <= now ? mask_of(index) : PathMask{0};
         if (asks_by_class(index)) {
             class_ways_[index]->on_time(class_times(index), random_, now);
         }
@@ -145,7 +146,7 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
 bool PathSet::on_silence(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     if (role_ == Role::Snapt && active_ != index) {
-        start_challenge(path, path.tuples[kLtLd], now);
+        start_challenge(path, path.tuples[kLtLd], Asks::Validation, now);
         return false;
     }
     if (role_ == Role::Snapt) {
@@ -163,7 +164,6 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
         if (tuple.challenged_at == base::kNever) {
             path.burst_datagrams = 0;
             ask_active_or_other(index, now);
-            path.state = PathState::Usable;
             if (active_ == index) {
                 ask_others(now);
             }
@@ -171,7 +171,8 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
         }
     }
     if (path.state == PathState::Usable || path.state == PathState::Challenged) {
-        path.state = PathState::Doubtful;
+        path.health = path::Health::Doubtful;
+        path.settle();
         return true;
     }
     bury(index, now);
@@ -185,9 +186,10 @@ void PathSet::bury(uint8_t index, TimePoint now) {
     if (!tuple.is_known) {
         return;
     }
-    start_challenge(path, tuple, now);
+    start_challenge(path, tuple, Asks::Question, now);
     tuple.challenge_again_at = base::kNever;
-    path.state = PathState::Dead;
+    path.validation = Validation::Failed;
+    path.settle();
     path.has_answered = false;
     path.announcements_due = 1;
     path.announce_again_at = now;
@@ -197,7 +199,7 @@ void PathSet::bury(uint8_t index, TimePoint now) {
 // Announcements ask the active path and say what was received last: SNAPT repeats the rest.
 void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    start_challenge(path, path.tuples[kLtLd], now);
+    start_challenge(path, path.tuples[kLtLd], Asks::Question, now);
     if (active_ == index) {
         path.tuples[kLtLd].challenge_again_at = base::kNever;
         distrust_round_trip(index, now);
@@ -233,7 +235,6 @@ bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
     }
     path.keepalive.on_request(now - idle_since, ask_after(path), now);
     ask_active_or_other(*active_, now);
-    path.state = PathState::Usable;
     return true;
 }
 
@@ -260,7 +261,6 @@ void PathSet::ask(uint8_t index, TimePoint now) {
     const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
     if (path.state == PathState::Usable && !is_asked) {
         ask_active_or_other(index, now);
-        path.state = PathState::Usable;
     }
 }
 
@@ -275,7 +275,7 @@ void PathSet::on_pause(TimePoint now) {
         forget_delivery(index);
         // TCP's own end watches its connection.
         if (index != wire::kTcpPath && active_ != index && is_live(path)) {
-            start_challenge(path, path.tuples[kLtLd], now);
+            start_challenge(path, path.tuples[kLtLd], Asks::Validation, now);
         }
     }
     announce_again(now);

@@ -6,6 +6,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/path/class_ways.hpp"
 #include "common/path/keepalive_learner.hpp"
+#include "common/path/liveness.hpp"
 #include "common/path/mtu_search.hpp"
 #include "common/path/rtt_estimator.hpp"
 #include "common/wire/frame.hpp"
@@ -20,6 +21,9 @@ namespace continuo::session {
 enum class Role : uint8_t { Node, Snapt };
 
 enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
+// Whether the address of a path is known to work (RFC 9000 section 8.2). Failed: nothing but an
+// answer to a challenge, or a new validation, makes the path usable again.
+enum class Validation : uint8_t { None, Pending, Done, Failed };
 std::string_view to_string(PathState state);
 
 // Share of a path's room reserved for the low-delay classes, so that they do not wait behind
@@ -63,7 +67,10 @@ struct Tuple {
 };
 
 struct Path {
-    PathState state = PathState::Unknown;
+    PathState state = PathState::Unknown;  // settle() alone sets it
+    Validation validation = Validation::None;
+    path::Health health = path::Health::Usable;
+    void settle();
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
     bool has_answered = false;  // answered a challenge since it was added or was last dead
     bool is_suspect = false;    // node: a lower layer says that it may soon carry nothing

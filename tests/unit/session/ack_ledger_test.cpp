@@ -91,6 +91,57 @@ TEST_F(AckLedgerTest, TheNewestRangesAreToldAnewForAMove) {
         << "nothing came since";
 }
 
+AckLedger::Arrival ping(uint32_t number) {
+    AckLedger::Arrival result = arrival(number, 60);
+    result.has_packets = false;
+    result.is_asked = true;
+    return result;
+}
+
+// The asking end would take a path without an answer for dead.
+TEST_F(AckLedgerTest, APingIsAnsweredWithoutCredit) {
+    ledger_.on_sent({}, 1000, 500, true, now_);
+    const int64_t before = ledger_.credit_bytes();
+    ASSERT_LT(before, 0);
+    for (uint32_t number = 0; number < 100; ++number) {
+        ledger_.on_datagram(ping(number), now_);
+        EXPECT_EQ(ledger_.deadline(), now_ + milliseconds(10)) << number;
+        now_ += milliseconds(10);
+        ASSERT_TRUE(ledger_.wants(false, now_)) << number;
+        tell(number);
+        EXPECT_FALSE(ledger_.wants(false, now_ + seconds(10)));
+        now_ += milliseconds(10);
+    }
+    EXPECT_GE(ledger_.credit_bytes(), before - 100)
+        << "other acknowledgements need not wait for it";
+}
+
+TEST_F(AckLedgerTest, PingsThatComeTogetherHaveOneAnswer) {
+    uint32_t answers = 0;
+    for (uint32_t number = 0; number < 1000; ++number) {
+        ledger_.on_datagram(ping(number), now_);
+        if (ledger_.wants(false, now_)) {
+            tell(answers++);
+        }
+        now_ += milliseconds(1);
+    }
+    EXPECT_GE(answers, 90U);
+    EXPECT_LE(answers, 100U) << "a quarter of the round trip apart";
+}
+
+TEST_F(AckLedgerTest, APingPaysForNoMoreThanItsOwnLength) {
+    const int64_t before = ledger_.credit_bytes();
+    ledger_.on_datagram(ping(0), now_);
+    ledger_.on_sent(build(ledger_, now_), 0, 1000, true, now_);
+    EXPECT_LE(ledger_.credit_bytes(), before + 2 - (1000 - AckLedger::kAloneBytes));
+    for (uint32_t number = 1; number < 4; ++number) {
+        ledger_.on_datagram(arrival(number), now_);
+    }
+    EXPECT_FALSE(ledger_.wants(false, now_ + seconds(1))) << "owed, but not paid for";
+    ledger_.on_datagram(ping(4), now_);
+    EXPECT_TRUE(ledger_.wants(false, now_ + seconds(1)));
+}
+
 TEST_F(AckLedgerTest, ThinTrafficIsToldOnlyBesideOtherDatagrams) {
     ledger_.on_datagram(arrival(0, 100), now_);
     EXPECT_EQ(ledger_.deadline(), kNever);
