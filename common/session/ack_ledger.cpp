@@ -6,11 +6,16 @@ namespace continuo::session {
 
 using base::Duration;
 using base::TimePoint;
+using base::TrafficClass;
 
 namespace {
 
 constexpr Duration kRateSpan = base::milliseconds(500);
 constexpr double kAckShare = static_cast<double>(wire::kAckCreditPermille) / 1000;
+
+constexpr uint8_t bit_of(TrafficClass any) {
+    return static_cast<uint8_t>(1U << base::index_of(any));
+}
 
 }  // namespace
 
@@ -72,29 +77,36 @@ void AckLedger::on_datagram(const Arrival& arrival, TimePoint now) {
     if (!arrival.has_packets && !arrival.is_asked && !arrival.is_urgent) {
         return;
     }
-    has_news_ = true;
-    is_asked_ = is_asked_ || arrival.is_asked;
     ++pending_datagrams_;
+    if (arrival.is_asked && arrival.number >= state->all.low()) {
+        asked_since_ = asked_classes_ == 0 ? now : asked_since_;
+        asked_classes_ |= bit_of(arrival.traffic_class);
+    }
+    if (!arrival.has_packets && !arrival.is_urgent) {
+        return;
+    }
+    has_news_ = true;
     pending_bytes_ += arrival.has_packets ? arrival.outer_bytes : 0;
-    const bool is_owed = arrival.is_asked || arrival.is_urgent || pending_bytes_ >= kOwedBytes;
-    if (is_owed && owed_since_ == base::kNever) {
+    if ((arrival.is_urgent || pending_bytes_ >= kOwedBytes) && owed_since_ == base::kNever) {
         owed_since_ = now;
     }
 }
 
 TimePoint AckLedger::due_at(bool rides) const {
-    if (!has_news_) {
+    if (!has_news_ && asked_classes_ == 0) {
         return base::kNever;
     }
     if (pending_datagrams_ >= kEveryDatagrams) {
         return TimePoint{};
     }
+    const TimePoint owed_since =
+        std::min(asked_since_, is_bare_answer() ? base::kNever : owed_since_);
     const TimePoint spaced =
-        sent_at_ ? *sent_at_ + (owed_since_ != base::kNever ? floor_ : kLazyInterval) : TimePoint{};
+        sent_at_ ? *sent_at_ + (owed_since != base::kNever ? floor_ : kLazyInterval) : TimePoint{};
     if (rides) {
         return spaced;
     }
-    return owed_since_ == base::kNever ? base::kNever : std::max(spaced, owed_since_ + floor_);
+    return owed_since == base::kNever ? base::kNever : std::max(spaced, owed_since + floor_);
 }
 
 bool AckLedger::wants(bool rides, TimePoint now) const {
@@ -116,15 +128,16 @@ Duration AckLedger::interval(TimePoint now) const {
     return std::clamp<Duration>(thin, floor_, kLongestInterval);
 }
 
-// Ranges of both kinds, from the newest down to `floor`.
-void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& block) {
+// Ranges of both kinds, from the newest down.
+void AckLedger::fill(const Class& state, const Part& part, AckBlock& block) {
+    const uint64_t floor = part.floor;
     block.range_count = 0;
     block.received = state.received;
     const auto is_received_only = [&](uint64_t number) {
         return state.received_only != nullptr && state.received_only->contains(number);
     };
     uint64_t end = state.all.find_down(state.all.next(), floor, true);
-    while (end > floor && block.range_count < most) {
+    while (end > floor && block.range_count < part.most) {
         const uint64_t gap = state.all.find_down(end, floor, false);
         const bool received_only = is_received_only(end - 1);
         uint64_t first = gap;
@@ -144,19 +157,18 @@ void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& 
     }
 }
 
-template <typename Floor>
-size_t AckLedger::build_from(std::span<AckBlock> out,
-                             size_t most,
-                             TimePoint now,
-                             const Floor& floor_of) const {
+template <typename PartOf>
+size_t AckLedger::build_from(std::span<AckBlock> out, TimePoint now, const PartOf& part_of) const {
     size_t count = 0;
     for (size_t i = 0; i < classes_.size() && count < out.size(); ++i) {
-        const auto floor = classes_[i] ? floor_of(*classes_[i]) : std::nullopt;
-        if (floor) {
+        const auto traffic_class = static_cast<TrafficClass>(i);
+        const std::optional<Part> part =
+            classes_[i] ? part_of(traffic_class, *classes_[i]) : std::nullopt;
+        if (part) {
             AckBlock& block = out[count];
-            block.traffic_class = static_cast<base::TrafficClass>(i);
+            block.traffic_class = traffic_class;
             block.delay = now - classes_[i]->highest_at;
-            fill(*classes_[i], *floor, most, block);
+            fill(*classes_[i], *part, block);
             count += block.range_count > 0 ? 1U : 0U;
         }
     }
@@ -164,19 +176,33 @@ size_t AckLedger::build_from(std::span<AckBlock> out,
 }
 
 size_t AckLedger::build(std::span<AckBlock> out, TimePoint now) const {
-    return build_from(out, AckBlock::kMostRanges, now, [](const Class& state) {
-        return std::optional(std::max<uint64_t>(state.all.low(), state.told_from));
+    const bool is_bare = is_bare_answer();
+    return build_from(out, now, [&](TrafficClass any, const Class& state) {
+        const bool is_asked = (asked_classes_ & bit_of(any)) != 0;
+        return std::optional(is_bare ? Part{state.all.low(), is_asked ? kNewestRanges : 1}
+                                     : Part{std::max<uint64_t>(state.all.low(), state.told_from)});
     });
 }
 
 size_t AckLedger::build_newest(std::span<AckBlock> out, TimePoint from, TimePoint now) const {
-    return build_from(out, kNewestRanges, now, [from](const Class& state) {
-        return state.highest_at >= from ? std::optional(state.all.low()) : std::nullopt;
+    return build_from(out, now, [from](TrafficClass, const Class& state) {
+        return state.highest_at >= from ? std::optional(Part{state.all.low(), kNewestRanges})
+                                        : std::nullopt;
     });
 }
 
 void AckLedger::on_sent(
     std::span<const AckBlock> blocks, uint64_t id, size_t bytes, bool is_all, TimePoint now) {
+    const bool is_bare = is_bare_answer();
+    sent_at_ = now;
+    for (const AckBlock& block : blocks) {
+        asked_classes_ &= static_cast<uint8_t>(~bit_of(block.traffic_class));
+    }
+    asked_since_ = asked_classes_ != 0 ? asked_since_ : base::kNever;
+    if (is_bare) {
+        pending_datagrams_ = 0;
+        return;
+    }
     SentAck& sent = sent_[next_sent_];
     next_sent_ = (next_sent_ + 1) % kRemembered;
     sent = {id, true, {}};
@@ -189,14 +215,13 @@ void AckLedger::on_sent(
         std::shift_right(state.told_to.begin(), state.told_to.end(), 1);
         state.told_to[0] = next;
     }
-    const int64_t paid = is_asked_ ? kAloneBytes : 0;
-    credit_ -= std::max<int64_t>(static_cast<int64_t>(bytes) - paid, 0) * kCreditUnits;
-    sent_at_ = now;
+    credit_ -= static_cast<int64_t>(bytes) * kCreditUnits;
     if (!is_all) {
         return;
     }
     has_news_ = false;
-    is_asked_ = false;
+    asked_classes_ = 0;
+    asked_since_ = base::kNever;
     owed_since_ = base::kNever;
     pending_bytes_ = 0;
     pending_datagrams_ = 0;

@@ -9,9 +9,10 @@
 //
 // All of it is limited to 2 % of the outer bytes received, piggybacked ACKs included. So ACKs are
 // rarer than min(RTT/4, 25 ms) on a thin link; interval() gives the spacing, and each ACK reports
-// it. The answer to a PING waits for no credit, since the asking end would take the path for dead.
-// The PING pays kAloneBytes of it, about its own length; ranges beyond that cost credit, which may
-// become negative, and each of them is told kRepeats times at most.
+// it. A PING is answered without credit, too, or the asking end would take the path for dead: by
+// the newest ranges of its class and the newest one of each other class, so that the answer is at
+// most about twice as long as the PING. Such an answer costs nothing, and what it names counts as
+// not told.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -54,7 +55,7 @@ class AckLedger {
     static constexpr base::Duration kLongestInterval = base::seconds(1);
     // Number of ACKs that repeat a range, unless one of them is acknowledged.
     static constexpr size_t kRepeats = 3;
-    // Ranges of a class that are reported after a move.
+    // Ranges of a class that are reported after a move, and to a PING without credit.
     static constexpr size_t kNewestRanges = 8;
 
     struct Arrival {
@@ -77,7 +78,8 @@ class AckLedger {
     // When a lone ACK is due; kNever: none.
     base::TimePoint deadline() const;
     // Builds blocks for the classes with something to report, as many as `out` holds. Above
-    // kMostRanges the oldest ranges of a block are left out: the sender takes them for lost.
+    // kMostRanges the oldest ranges of a block are left out: the sender takes them for lost. For a
+    // PING without credit: kNewestRanges of each class in which one came, one of the others.
     size_t build(std::span<AckBlock> out, base::TimePoint now) const;
     // The newest ranges of each class that received something since `from`, even if reported
     // before.
@@ -123,17 +125,21 @@ class AckLedger {
         std::array<uint32_t, base::kTrafficClasses> told_to{};
     };
 
-    // `floor_of` gives the lowest number to report of a class, if any.
-    template <typename Floor>
-    size_t build_from(std::span<AckBlock> out,
-                      size_t most,
-                      base::TimePoint now,
-                      const Floor& floor_of) const;
-    static void fill(const Class& state, uint64_t floor, size_t most, AckBlock& block);
+    struct Part {
+        uint64_t floor = 0;  // the lowest number
+        size_t most = AckBlock::kMostRanges;
+    };
+    // `part_of` gives what to report of a class, if anything.
+    template <typename PartOf>
+    size_t build_from(std::span<AckBlock> out, base::TimePoint now, const PartOf& part_of) const;
+    static void fill(const Class& state, const Part& part, AckBlock& block);
     void record(Class& state, const Arrival& arrival, base::TimePoint now);
     void count_rate(uint32_t bytes, base::TimePoint now);
     base::TimePoint due_at(bool rides) const;
-    bool may_cost(int64_t bytes) const { return is_asked_ || credit_ >= bytes * kCreditUnits; }
+    bool has_credit(int64_t bytes) const { return credit_ >= bytes * kCreditUnits; }
+    bool may_cost(int64_t bytes) const { return asked_classes_ != 0 || has_credit(bytes); }
+    // Only PINGs are answered, for want of credit.
+    bool is_bare_answer() const { return asked_classes_ != 0 && !has_credit(kAloneBytes); }
 
     std::array<std::unique_ptr<Class>, base::kTrafficClasses> classes_;
     std::array<SentAck, kRemembered> sent_{};
@@ -141,8 +147,9 @@ class AckLedger {
     base::Duration floor_ = kLongestFloor;
     std::optional<base::TimePoint> sent_at_;
     bool has_news_ = false;
-    bool is_asked_ = false;  // a PING is not answered yet
-    base::TimePoint owed_since_ = base::kNever;
+    base::TimePoint owed_since_ = base::kNever;  // PINGs aside
+    base::TimePoint asked_since_ = base::kNever;
+    uint8_t asked_classes_ = 0;   // bits; a PING came in that class and is not answered yet
     uint64_t pending_bytes_ = 0;  // with packets
     uint32_t pending_datagrams_ = 0;
     int64_t credit_ = int64_t{wire::kAckCreditStartBytes} * kCreditUnits;
