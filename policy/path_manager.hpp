@@ -1,10 +1,11 @@
 // PathManager: which way the data of one session takes to its SNAPT. Pure: uplink facts, path views
-// and `now` come in; what to activate and to ask, and the next deadline, go out. Nothing is kept
-// but backoffs and what is under way, so it may be called at any time (docs/PATHS.md).
+// and `now` come in; what to activate and to ask, and the next deadline, go out. It keeps backoffs,
+// what is under way, and the losses of the last seconds; further calls do no harm (docs/PATHS.md).
 //
 // UDP is preferred to TCP, and then the cheaper route. A working way is left only for a preferred
-// one that has just answered. When the way in use does not work, all others are asked one after the
-// other, as in the race of RFC 8305, and the first answer wins.
+// one that has just answered, and throttled UDP for what carries more. When the way in use does not
+// work, all others are asked one after the other, as in the race of RFC 8305, and the first answer
+// wins.
 #pragma once
 
 #include "policy/backoff.hpp"

@@ -73,7 +73,8 @@ struct PathSituation {
 };
 
 struct PathPlan {
-    std::optional<Candidate> activate;  // a change; attempts to connect elsewhere end
+    // A change; attempts to connect elsewhere end. It is a question, too: the session announces it.
+    std::optional<Candidate> activate;
     // To be asked now. TCP without a connection by that uplink, or with a dead one, is connected.
     std::vector<Candidate> probe;
     base::TimePoint next_at = base::kNever;  // unless something changes before

@@ -40,7 +40,7 @@ class PortalControl {
     void stop() { worker_.abandon(); }
 
   private:
-    using Identity = std::pair<uint32_t, base::IpAddress>;  // slot and address of an uplink
+    using Identity = std::pair<uint32_t, base::IpAddress>;  // interface index, address
 
     void observe(base::TimePoint now);
     void ask(uint8_t slot);

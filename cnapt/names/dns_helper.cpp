@@ -110,7 +110,7 @@ class Helper {
     ResolvedKeeper resolved_;
     bool is_wanted_ = false;  // names are to go through the tunnel
     bool was_resolved_told_ = false;
-    std::string look_failure_;  // what resolved said at the last look
+    std::string look_failure_;  // why the last look at resolved failed
     bool was_undone_ = false;   // at the last look
     Clock::time_point repaired_at_{};
     std::chrono::seconds rest_ = kFirstRest;

@@ -118,7 +118,7 @@ struct SnaptLink {
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
     TcpFallback fallback;
     UdpThrottle throttle;
-    base::TimePoint other_heard_at{};  // when `throttle` heard another path
+    base::TimePoint other_heard_at{};  // another path was heard, while flows were spread
     session::PathMask throttled = 0;   // slots of the uplinks where it reported throttling
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
     bool has_route = false;     // whether active_slot had one, at the last change of the network

@@ -41,7 +41,7 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;  // datagrams that come down, in the window
+    static constexpr int64_t kFewestLost = 50;  // lost on the way down, in the window
     // Ticks with heavy loss in the window, and the least losses in each. A sender that has slowed
     // down loses few per tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;

@@ -152,7 +152,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     bool is_started_ = false;
     bool has_failed_ = false;
     bool is_session_gone_ = false;         // says the SNAPT
-    std::set<std::string> told_failures_;  // attempts since the last link; kMaxToldFailures
+    std::set<std::string> told_failures_;  // texts, since the last link; kMaxToldFailures
 };
 
 }  // namespace continuo::cnapt::snapts

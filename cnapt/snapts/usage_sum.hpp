@@ -51,7 +51,7 @@ class UsageSum {
 
     std::vector<std::string> by_;
     std::map<std::vector<std::string>, Row> rows_;              // in the order of the keys
-    std::map<std::string, std::optional<std::string>> snapts_;  // what each lacks, if anything
+    std::map<std::string, std::optional<std::string>> snapts_;  // why an answer is missing
     std::map<std::string, Terms> terms_;
     std::map<std::string, double> multipliers_;  // each SNAPT's `price`
     std::optional<int64_t> from_;

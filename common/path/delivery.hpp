@@ -4,8 +4,8 @@
 //
 //   on_sent(run)                              a datagram or a GSO burst left
 //   on_range(...) ..., finish_ack(...)        an ACK datagram: all its ranges, then once
-//   take_out(...), on_sent(run), on_repeat_range() datagrams that are sent again under the same
-//   numbers on_time(now) at deadline()                loss by time, probe time-outs
+//   take_out(...), on_repeat_range(...)       datagrams that are sent again under the same numbers
+//   on_time(now) at deadline()                loss by time, probe time-outs
 #pragma once
 
 #include "common/path/liveness.hpp"

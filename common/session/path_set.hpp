@@ -8,7 +8,8 @@
 //                Validation                          path::Health
 //   Unknown      None: never used                    any
 //   Challenged   Pending: add(), the first           Usable
-//                datagram, a move
+//                datagram, a move; at a node also
+//                activate(), probe(), on_pause()
 //   Usable       Done: a RESPONSE came               Usable
 //   Doubtful     Pending or Done                     Doubtful: silence, or no proof of arrival
 //   Dead         Failed: remove(), give_up(),        any

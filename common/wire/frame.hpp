@@ -35,7 +35,7 @@ struct SequenceRun {
 // The numbers that arrived in one space. `ranges` is read with AckRangeReader (ack_ranges.hpp) and
 // written with write_ack.
 struct Ack {
-    Space space;                  // the direction that is acknowledged
+    Space space;                  // one of the direction that is acknowledged
     bool previous_epoch = false;  // the one before that of the datagram which carries the ACK
     uint32_t highest = 0;         // number that the ranges begin with
     uint32_t delay = 0;           // from its arrival to the sealing of this ACK, in kAckTimeUnit

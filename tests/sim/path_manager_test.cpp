@@ -1,8 +1,10 @@
 // PathManager over random schedules: one to three uplinks, each with its own round trip, that come,
-// go, fall silent, lose their carrier, let no UDP or little of it pass, lose much, answer questions
-// but swallow data, get a hole for TCP's segments, or wake up slowly; a NAT that forgets
-// connections; and pauses in which nothing is sent. Nothing stalls for longer than docs/PATHS.md
-// says, nothing flaps beyond what the backoff allows, and in the end the best that works is in use.
+// fall silent, lose their carrier, let no UDP or little of it pass, lose much, answer questions but
+// swallow data, get a hole for TCP's segments, or wake up slowly; a NAT that forgets connections;
+// and pauses in which nothing is sent. Nothing stalls between two moves for longer than
+// docs/PATHS.md says, nothing flaps beyond what the backoff allows, and in the end the best that
+// works and does not rest is in use. Not in it: uplinks that go for good, a weak signal, several
+// UDP ports or addresses, uplinks without a route, losses upward, round trips that change.
 // CONTINUO_SCHEDULES (default 1000) and CONTINUO_FIRST_SCHEDULE choose the seeds; a failure names
 // its own.
 #include "tests/sim/path_world.hpp"

@@ -128,9 +128,9 @@ TEST(PathSim, AnIdleNodeAsksNothing) {
     EXPECT_EQ(state(pair), PathState::Usable);
 }
 
-// A packet every five seconds that nobody answers. The PING is acknowledged, so that the path is
-// not asked by an announcement of 1200 bytes.
-TEST(PathSim, APacketWithoutAnAnswerCostsAPing) {
+// A packet every five seconds that nobody answers, over a long round trip. The PING is acknowledged
+// before the path would be asked by an announcement of 1200 bytes.
+TEST(PathSim, APacketWithoutAnAnswerOverALongRoundTripCostsAPing) {
     SimLink link;
     link.delay = milliseconds(100);
     SessionPair pair(link);

@@ -27,7 +27,7 @@ Duration timeout_of(Duration rtt) {
 
 }  // namespace
 
-// As path::Liveness has it.
+// Two probe time-outs without backoff: sooner than path::Liveness, whose second is twice as long.
 Duration PathWorld::doubt_of(const PathView& view) {
     const Duration timeout =
         view.smoothed_rtt > Duration{} ? view.probe_timeout : kUnmeasuredTimeout;
