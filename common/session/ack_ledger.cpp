@@ -161,12 +161,10 @@ template <typename PartOf>
 size_t AckLedger::build_from(std::span<AckBlock> out, TimePoint now, const PartOf& part_of) const {
     size_t count = 0;
     for (size_t i = 0; i < classes_.size() && count < out.size(); ++i) {
-        const auto traffic_class = static_cast<TrafficClass>(i);
-        const std::optional<Part> part =
-            classes_[i] ? part_of(traffic_class, *classes_[i]) : std::nullopt;
+        const std::optional<Part> part = classes_[i] ? part_of(*classes_[i]) : std::nullopt;
         if (part) {
             AckBlock& block = out[count];
-            block.traffic_class = traffic_class;
+            block.traffic_class = static_cast<TrafficClass>(i);
             block.delay = now - classes_[i]->highest_at;
             fill(*classes_[i], *part, block);
             count += block.range_count > 0 ? 1U : 0U;
@@ -176,16 +174,14 @@ size_t AckLedger::build_from(std::span<AckBlock> out, TimePoint now, const PartO
 }
 
 size_t AckLedger::build(std::span<AckBlock> out, TimePoint now) const {
-    const bool is_bare = is_bare_answer();
-    return build_from(out, now, [&](TrafficClass any, const Class& state) {
-        const bool is_asked = (asked_classes_ & bit_of(any)) != 0;
-        return std::optional(is_bare ? Part{state.all.low(), is_asked ? kNewestRanges : 1}
-                                     : Part{std::max<uint64_t>(state.all.low(), state.told_from)});
+    const size_t most = is_bare_answer() ? kNewestRanges : AckBlock::kMostRanges;
+    return build_from(out, now, [most](const Class& state) {
+        return std::optional(Part{std::max<uint64_t>(state.all.low(), state.told_from), most});
     });
 }
 
 size_t AckLedger::build_newest(std::span<AckBlock> out, TimePoint from, TimePoint now) const {
-    return build_from(out, now, [from](TrafficClass, const Class& state) {
+    return build_from(out, now, [from](const Class& state) {
         return state.highest_at >= from ? std::optional(Part{state.all.low(), kNewestRanges})
                                         : std::nullopt;
     });

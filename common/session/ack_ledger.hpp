@@ -10,9 +10,8 @@
 // All of it is limited to 2 % of the outer bytes received, piggybacked ACKs included. So ACKs are
 // rarer than min(RTT/4, 25 ms) on a thin link; interval() gives the spacing, and each ACK reports
 // it. A PING is answered without credit, too, or the asking end would take the path for dead: by
-// the newest ranges of its class and the newest one of each other class, so that the answer is at
-// most about twice as long as the PING. Such an answer costs nothing, and what it names counts as
-// not told.
+// the newest kNewestRanges of each class, so that the answer is at most about four times as long as
+// the shortest PING. Such an answer costs nothing, and what it names counts as not told.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -79,14 +78,15 @@ class AckLedger {
     base::TimePoint deadline() const;
     // Builds blocks for the classes with something to report, as many as `out` holds. Above
     // kMostRanges the oldest ranges of a block are left out: the sender takes them for lost. For a
-    // PING without credit: kNewestRanges of each class in which one came, one of the others.
+    // PING without credit: above kNewestRanges.
     size_t build(std::span<AckBlock> out, base::TimePoint now) const;
     // The newest ranges of each class that received something since `from`, even if reported
     // before.
     size_t build_newest(std::span<AckBlock> out, base::TimePoint from, base::TimePoint now) const;
     // The blocks from build() left in a datagram. `id` names it for on_acknowledged(); ids of one
     // space are consecutive. `bytes`: what the blocks cost, or the whole datagram if it carries
-    // nothing else. `is_all`: no block was left out, so no ACK is due any more.
+    // nothing else. `is_all`: no block was left out, so no ACK is due any more, unless it was the
+    // answer to a PING without credit.
     void on_sent(std::span<const AckBlock> blocks,
                  uint64_t id,
                  size_t bytes,
