@@ -35,6 +35,8 @@ class Delivery {
     // Loss is computed over the last seconds, and over at least this many datagrams.
     static constexpr size_t kLossSeconds = 10;
     static constexpr uint64_t kLossDatagrams = 16;
+    // Longest time after which a peer answers a PING (docs/PROTOCOL.md section 6.6).
+    static constexpr base::Duration kAskedAckDelay = base::milliseconds(25);
 
     // `rtt` and `search` must outlive this object. `rtt` gets the round-trip samples; `search`
     // learns which sizes arrive and which are lost, and may be null.
@@ -109,9 +111,13 @@ class Delivery {
     // Handles losses and probe time-outs. True: send a probe.
     bool on_time(base::TimePoint now);
     base::TimePoint deadline() const;
-    // PTO, with the peer's acknowledgement interval.
-    base::Duration probe_timeout() const { return rtt_.probe_timeout() + peer_interval_; }
-    base::TimePoint ask_at() const { return liveness_.ask_at(probe_timeout()); }
+    // PTO, with the peer's acknowledgement interval; a PING waits for no credit there.
+    base::Duration probe_timeout() const {
+        return rtt_.probe_timeout() +
+               (liveness_.is_asked() ? std::min(peer_interval_, kAskedAckDelay) : peer_interval_);
+    }
+    // Without the interval: no acknowledgement is owed yet.
+    base::TimePoint ask_at() const { return liveness_.ask_at(rtt_.probe_timeout()); }
 
     const RateEstimator& rate() const { return rate_; }
     const Liveness& liveness() const { return liveness_; }

@@ -101,6 +101,8 @@ class Liveness {
     // When the first datagram with packets left since something was heard; kNever: none has.
     base::TimePoint unheard_since() const { return unheard_since_; }
     bool is_owed() const { return armed_at_ != base::kNever; }
+    // A PING is not acknowledged yet.
+    bool is_asked() const { return is_asked_; }
     uint32_t timeouts() const { return timeouts_; }
     base::TimePoint owed_since() const { return owed_since_; }
 

@@ -73,6 +73,7 @@ void AckLedger::on_datagram(const Arrival& arrival, TimePoint now) {
         return;
     }
     has_news_ = true;
+    is_asked_ = is_asked_ || arrival.is_asked;
     ++pending_datagrams_;
     pending_bytes_ += arrival.has_packets ? arrival.outer_bytes : 0;
     const bool is_owed = arrival.is_asked || arrival.is_urgent || pending_bytes_ >= kOwedBytes;
@@ -98,11 +99,11 @@ TimePoint AckLedger::due_at(bool rides) const {
 
 bool AckLedger::wants(bool rides, TimePoint now) const {
     const int64_t cost = rides ? kFrameBytes : kAloneBytes;
-    return now >= due_at(rides) && credit_ >= cost * kCreditUnits;
+    return now >= due_at(rides) && may_cost(cost);
 }
 
 TimePoint AckLedger::deadline() const {
-    return credit_ >= kAloneBytes * kCreditUnits ? due_at(false) : base::kNever;
+    return may_cost(kAloneBytes) ? due_at(false) : base::kNever;
 }
 
 Duration AckLedger::interval(TimePoint now) const {
@@ -188,12 +189,13 @@ void AckLedger::on_sent(
         std::shift_right(state.told_to.begin(), state.told_to.end(), 1);
         state.told_to[0] = next;
     }
-    credit_ -= static_cast<int64_t>(bytes) * kCreditUnits;
+    credit_ -= is_asked_ ? 0 : static_cast<int64_t>(bytes) * kCreditUnits;
     sent_at_ = now;
     if (!is_all) {
         return;
     }
     has_news_ = false;
+    is_asked_ = false;
     owed_since_ = base::kNever;
     pending_bytes_ = 0;
     pending_datagrams_ = 0;

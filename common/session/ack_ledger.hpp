@@ -92,7 +92,8 @@ class AckLedger {
     void on_acknowledged(uint64_t first_id, uint64_t last_id);
 
     // Time between owed ACKs: min(RTT/4, 25 ms), or longer if 2 % of the bytes received then do not
-    // pay for one.
+    // pay for one. The answer to a PING neither needs
+    // credit nor costs any.
     base::Duration interval(base::TimePoint now) const;
     // When the highest number of the class arrived; TimePoint{}: none has.
     base::TimePoint heard_at(base::TrafficClass traffic_class) const {
@@ -131,6 +132,7 @@ class AckLedger {
     void record(Class& state, const Arrival& arrival, base::TimePoint now);
     void count_rate(uint32_t bytes, base::TimePoint now);
     base::TimePoint due_at(bool rides) const;
+    bool may_cost(int64_t bytes) const { return is_asked_ || credit_ >= bytes * kCreditUnits; }
 
     std::array<std::unique_ptr<Class>, base::kTrafficClasses> classes_;
     std::array<SentAck, kRemembered> sent_{};
@@ -138,6 +140,7 @@ class AckLedger {
     base::Duration floor_ = kLongestFloor;
     std::optional<base::TimePoint> sent_at_;
     bool has_news_ = false;
+    bool is_asked_ = false;  // a PING is not answered yet
     base::TimePoint owed_since_ = base::kNever;
     uint64_t pending_bytes_ = 0;  // with packets
     uint32_t pending_datagrams_ = 0;

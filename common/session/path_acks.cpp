@@ -145,11 +145,21 @@ bool PathSet::is_probed(uint8_t index) const {
     return deliveries_[index] != nullptr && index != wire::kTcpPath && is_live(paths_[index]);
 }
 
+// When a node asks a path on which nothing came after packets. SNAPT asks over control.
+TimePoint PathSet::ping_deadline(uint8_t index) const {
+    return role_ == Role::Node && is_probed(index) ? deliveries_[index]->ask_at() : base::kNever;
+}
+
+bool PathSet::take_ping(uint8_t index) {
+    const bool is_due = (pings_due_ & mask_of(index)) != 0;
+    pings_due_ &= static_cast<PathMask>(~mask_of(index));
+    return is_due;
+}
+
 std::optional<Probe> PathSet::ping_probe(uint8_t index) {
-    if ((pings_due_ & mask_of(index)) == 0) {
+    if (!take_ping(index)) {
         return std::nullopt;
     }
-    pings_due_ &= static_cast<PathMask>(~mask_of(index));
     const Tuple& tuple = paths_[index].tuples[base::index_of(base::TrafficClass::LtLd)];
     if (!tuple.is_known) {
         return std::nullopt;

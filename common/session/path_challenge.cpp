@@ -107,6 +107,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         probe.challenge = stamp_challenge(tuple, now);
         probe.way = way_of_sending(tuple);
         probe.wants_ack = role_ == Role::Node && has_unconfirmed_class(index, now);
+        probe.has_ping =
+            traffic_class == TrafficClass::LtLd && role_ == Role::Node && take_ping(index);
         // Padded only once, so that SNAPT may ask as well and send there before the node does
         // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
@@ -186,7 +188,9 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     }
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;
-    const bool is_news = path.state != PathState::Usable;
+    const bool is_awaited =
+        role_ == Role::Node && space.path != wire::kTcpPath && has_failing_active(space.path);
+    const bool is_news = path.state != PathState::Usable || is_awaited;
     confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;

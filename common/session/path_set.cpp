@@ -363,6 +363,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     probe.is_padded = is_padded;
     probe.way = way_of_sending(announced);
     probe.wants_ack = has_unconfirmed_class(index, now);
+    probe.has_ping = take_ping(index);
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);
     }
@@ -376,7 +377,7 @@ TimePoint PathSet::next_deadline() const {
         earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
                              proof_deadline(index), path.search.deadline()});
         if (is_probed(index)) {
-            earliest = std::min(earliest, deliveries_[index]->deadline());
+            earliest = std::min({earliest, deliveries_[index]->deadline(), ping_deadline(index)});
         }
         if ((pings_due_ & mask_of(index)) != 0) {
             earliest = TimePoint{};

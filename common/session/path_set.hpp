@@ -195,7 +195,8 @@ class PathSet {
                       bool was_padded,
                       bool is_doubted,
                       bool is_mere_question = false);
-    // True when this made the path usable.
+    // True when this made the path usable, or (node) when the active path fails and this one may
+    // take its place.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
     // `wants_answer`: the datagram carries packets, so an answer should come, if only to a
     // challenge.
@@ -363,6 +364,8 @@ class PathSet {
     bool is_probed(uint8_t index) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
+    base::TimePoint ping_deadline(uint8_t index) const;
+    bool take_ping(uint8_t index);
     std::optional<Probe> ping_probe(uint8_t index);
     void forget_round_trips(uint8_t index);
     // Nothing has been answered for as long as makes a path doubtful.
@@ -391,6 +394,10 @@ class PathSet {
     std::optional<Probe> class_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
+    // Another path than `index` is the active one, and fails.
+    bool has_failing_active(uint8_t index) const {
+        return active_ && active_ != index && paths_[*active_].is_failing();
+    }
     void use(uint8_t index) { used_ |= mask_of(index); }
     // The path has ended: forgets everything about it.
     void forget(uint8_t index);

@@ -128,6 +128,7 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
             deliveries_[index]->on_time(now)) {
             pings_due_ |= mask_of(index);
         }
+        pings_due_ |= ping_deadline(index) <= now ? mask_of(index) : PathMask{0};
         if (asks_by_class(index)) {
             class_ways_[index]->on_time(class_times(index), random_, now);
         }

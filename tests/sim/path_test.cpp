@@ -2,6 +2,8 @@
 // cause, in virtual time.
 #include "tests/support/session_pair.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace continuo::tests {
@@ -124,6 +126,29 @@ TEST(PathSim, AnIdleNodeAsksNothing) {
     pair.run_for(seconds(250));
     EXPECT_EQ(pair.recorded_up.size(), 10U) << "keepalives, one in 25 s";
     EXPECT_EQ(state(pair), PathState::Usable);
+}
+
+// A packet every five seconds that nobody answers. The PING is acknowledged, so that the path is
+// not asked by an announcement of 1200 bytes.
+TEST(PathSim, APacketWithoutAnAnswerCostsAPing) {
+    SimLink link;
+    link.delay = milliseconds(100);
+    SessionPair pair(link);
+    send_for(pair, seconds(2));
+    pair.run_for(seconds(5));
+    pair.record = true;
+    for (uint16_t number = 0; number < 30; ++number) {
+        send_up(pair, number);
+        pair.run_for(seconds(5));
+    }
+    size_t bytes = 0;
+    for (const auto& datagram : pair.recorded_up) {
+        bytes = std::max(bytes, datagram.size());
+    }
+    EXPECT_LE(pair.recorded_up.size(), 67U) << "30 packets, 30 PINGs, keepalives";
+    EXPECT_LE(bytes, 300U);
+    EXPECT_EQ(state(pair), PathState::Usable);
+    EXPECT_TRUE(pair.node.silent_paths.empty());
 }
 
 TEST(PathSim, ANodeCanKeepPathsAliveForFlowsOnly) {

@@ -91,6 +91,23 @@ TEST_F(AckLedgerTest, TheNewestRangesAreToldAnewForAMove) {
         << "nothing came since";
 }
 
+// A node asks where it hears nothing: without an answer it would take the path for dead.
+TEST_F(AckLedgerTest, APingIsAnsweredWithoutCredit) {
+    AckLedger::Arrival ping = arrival(0, 60);
+    ping.has_packets = false;
+    ping.is_asked = true;
+    for (; ping.number < 100; ++ping.number) {
+        ledger_.on_datagram(ping, now_);
+        EXPECT_EQ(ledger_.deadline(), now_ + milliseconds(10)) << ping.number;
+        now_ += milliseconds(10);
+        ASSERT_TRUE(ledger_.wants(false, now_)) << ping.number;
+        tell(ping.number);
+        EXPECT_FALSE(ledger_.wants(false, now_ + seconds(10)));
+        now_ += milliseconds(10);
+    }
+    EXPECT_GE(ledger_.credit_bytes(), 300) << "proof of what is sent must not wait for it";
+}
+
 TEST_F(AckLedgerTest, ThinTrafficIsToldOnlyBesideOtherDatagrams) {
     ledger_.on_datagram(arrival(0, 100), now_);
     EXPECT_EQ(ledger_.deadline(), kNever);

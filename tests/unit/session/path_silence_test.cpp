@@ -1,3 +1,4 @@
+#include "tests/support/acknowledged.hpp"
 #include "tests/unit/session/path_set_fixture.hpp"
 
 namespace continuo::session::path_tests {
@@ -176,6 +177,69 @@ TEST(PathSet, AFewDatagramsAreNoBurst) {
     node.now += base::seconds(5);
     EXPECT_FALSE(node.paths.on_time(node.now));
     EXPECT_FALSE(node.paths.next_probe(node.now));
+}
+
+// A datagram with packets leaves, and nothing comes.
+void send_numbered(Node& node, uint32_t number) {
+    const tests::Acknowledged sent{node.paths, 1, space(0, TrafficClass::HtHd)};
+    sent.send(number, 1, 200, node.now);
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 200, true, node.now);
+}
+
+// Its first answer came before the doubt, and it was asked once more for a better round trip.
+TEST(PathSet, AnAnswerOfAnotherPathIsNewsWhileTheActiveOneFails) {
+    Node node;
+    prove(node);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    const auto answer = [&] {
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            if (probe->path == 1 && probe->challenge) {
+                return node.paths.on_response(space(1), {probe->challenge->token}, node.now);
+            }
+        }
+        return false;
+    };
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    EXPECT_TRUE(answer()) << "the first";
+    for (int i = 0; i < 300 && node.paths.path(0).state != PathState::Doubtful; ++i) {
+        node.now += milliseconds(10);
+        node.paths.on_time(node.now);
+    }
+    ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    ASSERT_EQ(node.paths.path(1).state, PathState::Usable);
+    EXPECT_TRUE(answer());
+}
+
+TEST(PathSet, ANodeThatHearsNothingAfterPacketsSendsAPing) {
+    Node node;
+    prove(node);
+    send_numbered(node, 0);
+    node.now += milliseconds(499);
+    EXPECT_FALSE(node.paths.on_time(node.now));
+    EXPECT_FALSE(node.paths.next_probe(node.now));
+    const TimePoint due = node.paths.next_deadline();
+    EXPECT_GE(due, node.now);
+    EXPECT_LE(due, node.now + milliseconds(501))
+        << "the probe time-out without a sample is a second";
+    node.now = due;
+    node.paths.on_time(node.now);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe);
+    EXPECT_TRUE(probe->has_ping);
+    EXPECT_EQ(probe->path, 0);
+}
+
+TEST(PathSet, ASnaptSendsNoPingOfItsOwn) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    const tests::Acknowledged sent{snapt.paths, 1, space(0, TrafficClass::HtHd)};
+    sent.send(0, 1, 200, snapt.now);
+    for (const TimePoint end = snapt.now + base::seconds(5); snapt.now < end;
+         snapt.now += milliseconds(10)) {
+        snapt.paths.on_time(snapt.now);
+        EXPECT_FALSE(snapt.paths.next_probe(snapt.now)) << "it asks over control";
+    }
 }
 
 constexpr base::Duration kLongest = base::seconds(25);
