@@ -28,7 +28,7 @@ MAY_INCLUDE = {
                                 "common/session", "common/config", "common/report", "common/io"},
     "common/daemon": BASE | {"common/config", "common/report", "common/io"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
-    "policy": BASE | {"common/packet", "common/config", "classifier"},
+    "policy": BASE | {"common/packet", "common/path", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
     "cnapt": SHARED,
     "snapt/rest": BASE | {"common/config", "common/report", "common/io"},

@@ -1,0 +1,413 @@
+#include "policy/path_manager.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace continuo::policy {
+
+using base::Duration;
+using base::TimePoint;
+using path::Health;
+
+namespace {
+
+size_t index_of(Transport transport) {
+    return static_cast<size_t>(transport);
+}
+
+}  // namespace
+
+bool PathManager::Option::works() const {
+    return view != nullptr && view->is_validated && view->health == Health::Usable &&
+           !view->has_hole;
+}
+
+bool PathManager::Option::has_answered_since(TimePoint since) const {
+    return works() && view->answered_at != TimePoint{} && view->answered_at >= since;
+}
+
+bool PathManager::Option::is_unanswered() const {
+    return memory->asked_at != TimePoint{} &&
+           (view == nullptr || view->answered_at < memory->asked_at);
+}
+
+bool PathManager::rests(const Option& option, TimePoint now) {
+    return option.memory->rest.rests(now);
+}
+
+TimePoint PathManager::rests_until(uint8_t uplink, Transport transport) const {
+    return memory_.at(uplink).transports.at(index_of(transport)).rest.until();
+}
+
+PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
+    follow(situation.uplinks);
+    Look look{situation, now, options_of(situation), nullptr, {}};
+    note_answers(look);
+    judge(look);
+    if (const Option* next = choose(look)) {
+        activate(look, *next);
+        judge(look);
+    }
+    take_hints(look);
+    ask(look);
+    return std::move(look.plan);
+}
+
+// An uplink that came, or lost its carrier: what is remembered belongs to another network.
+void PathManager::follow(std::span<const UplinkFacts> uplinks) {
+    for (size_t slot = 0; slot < memory_.size(); ++slot) {
+        UplinkMemory& memory = memory_[slot];
+        const auto facts = std::find_if(uplinks.begin(), uplinks.end(),
+                                        [&](const auto& each) { return each.slot == slot; });
+        const bool is_there = facts != uplinks.end();
+        const bool is_same = is_there && memory.is_there && memory.local == facts->local &&
+                             memory.network == facts->network;
+        if (!is_same && active_ && active_->uplink == slot) {
+            active_.reset();
+        }
+        if (!is_same || !facts->can_carry) {
+            memory = {};
+        }
+        if (is_there) {
+            memory.is_there = true;
+            memory.local = facts->local;
+            memory.network = facts->network;
+        }
+    }
+}
+
+std::vector<PathManager::Option> PathManager::options_of(const PathSituation& situation) {
+    std::vector<Option> options;
+    options.reserve(situation.uplinks.size() * kTransports);
+    for (const UplinkFacts& uplink : situation.uplinks) {
+        for (const Transport transport : {Transport::Udp, Transport::Tcp}) {
+            if (!uplink.can_carry || uplink.slot >= kMostUplinks ||
+                (transport == Transport::Tcp && situation.tcp_port == 0)) {
+                continue;
+            }
+            const auto view = std::find_if(
+                situation.paths.begin(), situation.paths.end(), [&](const PathView& path) {
+                    return path.uplink == uplink.slot && path.transport == transport;
+                });
+            options.push_back({&uplink, view == situation.paths.end() ? nullptr : &*view,
+                               &memory_[uplink.slot].transports[index_of(transport)], transport,
+                               0});
+        }
+    }
+    std::sort(options.begin(), options.end(), [](const Option& one, const Option& other) {
+        const auto key = [](const Option& option) {
+            return std::tuple(option.transport, !option.uplink->has_route, option.uplink->cost,
+                              option.uplink->slot);
+        };
+        return key(one) < key(other);
+    });
+    // UDP and TCP take turns, as address families do (RFC 8305 section 4). A connection that is
+    // open comes before those that would have to be made.
+    std::array<size_t, kTransports> turns = {0, 1};
+    for (const bool is_open : {true, false}) {
+        for (Option& option : options) {
+            const bool is_udp = option.transport == Transport::Udp;
+            if (!is_active(option) && is_open == (is_udp || option.works())) {
+                option.turn = std::exchange(turns[index_of(option.transport)],
+                                            turns[index_of(option.transport)] + kTransports);
+            }
+        }
+    }
+    return options;
+}
+
+bool PathManager::is_active(const Option& option) const {
+    return active_ && active_->uplink == option.uplink->slot &&
+           active_->transport == option.transport;
+}
+
+void PathManager::note_answers(Look& look) {
+    for (const Option& option : look.options) {
+        if (is_active(option)) {
+            look.active = &option;
+        }
+        if (option.memory->asked_at == TimePoint{} || option.is_unanswered()) {
+            continue;
+        }
+        option.memory->asking.end();
+        const auto& ports = look.situation.udp_ports;
+        const auto port = std::find(ports.begin(), ports.end(), option.view->port);
+        if (option.transport == Transport::Udp && port != ports.end()) {
+            memory_[option.uplink->slot].port = static_cast<size_t>(port - ports.begin());
+        }
+    }
+}
+
+PathManager::Trouble PathManager::trouble_of(const Option* active) {
+    if (active == nullptr || !active->uplink->has_route) {
+        return Trouble::Lost;
+    }
+    if (active->view == nullptr) {  // a connection that has ended, or a path to be made
+        return active->transport == Transport::Tcp ? Trouble::Silent : Trouble::Unproven;
+    }
+    if (active->view->has_hole) {
+        return Trouble::Hole;
+    }
+    if (active->view->health != Health::Usable) {
+        return Trouble::Silent;
+    }
+    return active->view->is_validated ? Trouble::None : Trouble::Unproven;
+}
+
+void PathManager::judge(Look& look) {
+    const Trouble former = std::exchange(trouble_, trouble_of(look.active));
+    if (trouble_ == Trouble::None) {
+        worked_since_ = former == Trouble::None ? worked_since_ : look.now;
+        tcp_ready_at_ = base::kNever;
+        return;
+    }
+    // A connection made anew through a hole works for a moment: the race goes on.
+    const bool is_over = former == Trouble::None && look.now - worked_since_ >= kProofLifetime;
+    if (is_over || trouble_since_ == base::kNever) {
+        trouble_since_ = trouble_ == Trouble::Unproven ? activated_at_ : look.now;
+    }
+}
+
+const PathManager::Option* PathManager::choose(Look& look) {
+    switch (trouble_) {
+    case Trouble::None:
+        return better_one(look);
+    case Trouble::Lost:
+        return seat(look);
+    case Trouble::Unproven:
+    case Trouble::Silent:
+    case Trouble::Hole:
+        break;
+    }
+    return relief(look);
+}
+
+// A preferred one that has just answered.
+const PathManager::Option* PathManager::better_one(const Look& look) const {
+    for (const Option& option : look.options) {
+        if (&option == look.active) {
+            break;
+        }
+        if (option.uplink->has_route && !rests(option, look.now) &&
+            option.has_answered_since(look.now - kProofLifetime)) {
+            return &option;
+        }
+    }
+    return nullptr;
+}
+
+// Nothing is in use, or nothing leads there: data waits for no answer.
+const PathManager::Option* PathManager::seat(const Look& look) const {
+    const auto first = [&](auto fits) -> const Option* {
+        const auto found = std::find_if(look.options.begin(), look.options.end(), fits);
+        return found == look.options.end() ? nullptr : &*found;
+    };
+    const auto may_begin = [](const Option& option) {
+        return option.transport == Transport::Udp && !option.uplink->must_answer_first;
+    };
+    const Option* found = first([&](const Option& option) {
+        return option.uplink->has_route && !rests(option, look.now) &&
+               option.has_answered_since(look.now - kProofLifetime);
+    });
+    if (found == nullptr) {
+        found = first([&](const Option& option) {
+            return may_begin(option) && option.uplink->has_route && !rests(option, look.now) &&
+                   (option.view == nullptr || option.view->health == Health::Usable);
+        });
+    }
+    if (found == nullptr) {
+        found = first(
+            [&](const Option& option) { return may_begin(option) && option.uplink->has_route; });
+    }
+    if (found == nullptr && !active_) {
+        found = first(may_begin);  // its route may follow
+    }
+    return found == look.active ? nullptr : found;
+}
+
+// The first that answered since the trouble began. What rests is taken only if nothing else
+// answers, and then what has to rest least.
+const PathManager::Option* PathManager::relief(Look& look) {
+    if (trouble_ == Trouble::Unproven && look.now < head_start_until_) {
+        look.plan.next_at = std::min(look.plan.next_at, head_start_until_);
+        return nullptr;
+    }
+    const Option* tcp = nullptr;
+    const Option* resting = nullptr;
+    for (const Option& option : look.options) {
+        if (&option == look.active || !option.uplink->has_route ||
+            !option.has_answered_since(trouble_since_)) {
+            continue;
+        }
+        if (rests(option, look.now)) {
+            const bool is_less =
+                resting == nullptr || option.memory->rest.until() < resting->memory->rest.until();
+            resting = is_less ? &option : resting;
+        } else if (option.transport == Transport::Udp) {
+            return &option;
+        } else if (tcp == nullptr) {
+            tcp = &option;
+        }
+    }
+    if (tcp == nullptr) {
+        tcp_ready_at_ = base::kNever;
+        return resting;
+    }
+    return is_in_grace(look) ? nullptr : tcp;
+}
+
+// A link that paused answers by both: after TCP's answer UDP has a probe time-out for its own.
+bool PathManager::is_in_grace(Look& look) {
+    if (look.active == nullptr || look.active->transport == Transport::Tcp) {
+        return false;
+    }
+    tcp_ready_at_ = std::min(tcp_ready_at_, look.now);
+    Duration grace{};
+    for (const Option& option : look.options) {
+        if (option.view != nullptr && option.view->smoothed_rtt > Duration{}) {
+            grace = std::max(grace, option.view->probe_timeout);
+        }
+    }
+    const bool is_over = look.now >= tcp_ready_at_ + grace;
+    if (!is_over) {
+        look.plan.next_at = std::min(look.plan.next_at, tcp_ready_at_ + grace);
+    }
+    return !is_over;
+}
+
+void PathManager::activate(Look& look, const Option& next) {
+    const TimePoint now = look.now;
+    if (look.active != nullptr && trouble_ != Trouble::None && trouble_ != Trouble::Lost) {
+        rest(look, *look.active, next);
+    }
+    // One that did not answer when it was asked has had its head start.
+    const bool is_known = next.has_answered_since(now - kProofLifetime) || next.is_unanswered();
+    active_ = candidate_of(look, next);
+    if (next.works()) {
+        active_->to.port = next.view->port;
+    }
+    activated_at_ = now;
+    head_start_until_ = is_known ? now : now + kHeadStart;
+    next_probe_at_ = head_start_until_;
+    trouble_ = Trouble::None;
+    trouble_since_ = base::kNever;
+    worked_since_ = now;
+    tcp_ready_at_ = base::kNever;
+    look.active = &next;
+    look.plan.activate = active_;
+}
+
+// Also the other addresses of its interface, if another interface takes over.
+void PathManager::rest(const Look& look, const Option& failed, const Option& next) {
+    const bool is_other = failed.uplink->network != next.uplink->network;
+    for (const Option& option : look.options) {
+        if (&option == &failed || (is_other && option.transport == failed.transport &&
+                                   option.uplink->network == failed.uplink->network)) {
+            option.memory->rest.begin(look.now);
+        }
+    }
+}
+
+// News of an uplink only makes a question earlier.
+void PathManager::take_hints(Look& look) {
+    for (const Option& option : look.options) {
+        const bool is_asked = option.transport == Transport::Udp || &option == look.active;
+        const auto& hints = look.situation.hints;
+        if (is_asked && std::find(hints.begin(), hints.end(), option.uplink->slot) != hints.end()) {
+            option.memory->asking.end();
+            probe(look, option);
+        }
+    }
+}
+
+void PathManager::ask(Look& look) {
+    const bool is_race = trouble_ != Trouble::None;
+    const bool is_weak = look.active != nullptr && look.active->uplink->is_weak;
+    const Option* next = nullptr;
+    const auto order = [&](const Option& option) {
+        const TimePoint asked_at = &option == look.active
+                                       ? std::max(option.memory->asked_at, trouble_since_)
+                                       : option.memory->asked_at;
+        const TimePoint rests_until = option.memory->rest.until();
+        const bool is_asked = !is_race || asked_at >= trouble_since_;
+        return std::tuple(is_asked,
+                          is_asked                 ? asked_at
+                          : rests_until > look.now ? rests_until
+                                                   : TimePoint{},
+                          option.turn);
+    };
+    for (const Option& option : look.options) {
+        if (&option == look.active && !is_race) {
+            if (!is_weak) {
+                break;  // the others are worse
+            }
+            continue;
+        }
+        if (!option.uplink->has_route) {
+            continue;
+        }
+        const TimePoint due = std::max(due_at(look, option), next_probe_at_);
+        if (due > look.now) {
+            look.plan.next_at = std::min(look.plan.next_at, due);
+        } else if (next == nullptr || order(option) < order(*next)) {
+            next = &option;
+        }
+    }
+    if (next == nullptr) {
+        return;
+    }
+    probe(look, *next);
+    next_probe_at_ = look.now + kHeadStart;
+    look.plan.next_at = std::min(look.plan.next_at, next_probe_at_);
+}
+
+TimePoint PathManager::due_at(const Look& look, const Option& option) const {
+    const Memory& memory = *option.memory;
+    const bool is_active = &option == look.active;
+    if (trouble_ == Trouble::None && rests(option, look.now)) {
+        return memory.rest.until();
+    }
+    if (trouble_ != Trouble::None && memory.asked_at < trouble_since_) {
+        // The session itself asks the way in use: the next port follows a second later.
+        return is_active ? trouble_since_ + kFirstRest : look.now;
+    }
+    if (!option.is_unanswered()) {
+        const TimePoint answered_at =
+            option.view == nullptr ? TimePoint{} : option.view->answered_at;
+        return std::max(memory.asked_at + kFirstRest, answered_at + kFirstRest);
+    }
+    const bool is_urgent =
+        look.situation.is_busy && (trouble_ != Trouble::None || look.active == nullptr ||
+                                   look.active->transport == Transport::Tcp);
+    if (!is_urgent) {
+        return memory.asking.until();
+    }
+    return option.transport == Transport::Udp
+               ? memory.asked_at + kFirstRest
+               : std::min(memory.asking.until(), memory.asked_at + kLongestConnect);
+}
+
+void PathManager::probe(Look& look, const Option& option) {
+    Memory& memory = *option.memory;
+    if (option.is_unanswered() && option.transport == Transport::Udp) {
+        ++memory_[option.uplink->slot].port;
+    }
+    memory.asked_at = look.now;
+    // A question that comes early does not lengthen the interval.
+    if (!memory.asking.rests(look.now)) {
+        memory.asking.begin(look.now);
+    }
+    look.plan.probe.push_back(candidate_of(look, option));
+}
+
+Candidate PathManager::candidate_of(const Look& look, const Option& option) const {
+    const auto& ports = look.situation.udp_ports;
+    uint16_t port = look.situation.tcp_port;
+    if (option.transport == Transport::Udp) {
+        port = ports.empty() ? 0 : ports[memory_[option.uplink->slot].port % ports.size()];
+    }
+    return {option.uplink->slot, {option.uplink->remote, port}, option.transport};
+}
+
+}  // namespace continuo::policy

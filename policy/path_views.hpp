@@ -1,0 +1,82 @@
+// What PathManager is told of the uplinks and paths of one session, and what it answers. Plain
+// structs: the owner fills them from the host's state and the session's paths.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
+#include "common/path/liveness.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace continuo::policy {
+
+enum class Transport : uint8_t { Udp, Tcp };
+inline constexpr size_t kTransports = 2;
+
+// One way to the SNAPT.
+struct Candidate {
+    uint8_t uplink = 0;  // slot
+    base::Endpoint to;
+    Transport transport = Transport::Udp;
+    auto operator<=>(const Candidate&) const = default;
+};
+
+// A local address of an interface, by the host's state.
+struct UplinkFacts {
+    uint8_t slot = 0;
+    base::IpAddress local;
+    uint32_t network = 0;    // interface: its addresses share their fate
+    base::IpAddress remote;  // of the SNAPT, in the uplink's IP version
+    uint64_t cost = 0;       // order of the host's routes to there; the smallest is preferred
+    bool has_route = true;
+    bool can_carry = true;  // carrier, and Wi-Fi joined
+    // Only an answer makes it carry: a tunnel may be carried by this very session.
+    bool must_answer_first = false;
+    bool is_weak = false;  // the signal
+};
+
+// Of one direction, since the path began; datagrams that came late are not lost.
+struct PathTraffic {
+    uint64_t arrived = 0;
+    uint64_t lost = 0;
+};
+
+// What the session knows of the path by which an uplink is used, by UDP or TCP. TCP has one while a
+// connection by that uplink is open.
+struct PathView {
+    uint8_t uplink = 0;  // slot
+    Transport transport = Transport::Udp;
+    uint16_t port = 0;  // of the SNAPT
+    path::Health health = path::Health::Usable;
+    bool is_validated = false;       // has answered, and the tuple has not changed since
+    base::TimePoint answered_at{};   // something that left there was answered; zero: never
+    base::Duration smoothed_rtt{};   // zero: not measured
+    base::Duration probe_timeout{};  // PTO
+    bool has_hole = false;           // TCP's full segments do not arrive
+    bool has_full_queue = false;     // up: the sender has filled the link
+    uint64_t delivered_bytes = 0;    // of inner packets, both ways
+    PathTraffic up;
+    PathTraffic down;
+};
+
+struct PathSituation {
+    std::span<const UplinkFacts> uplinks;
+    std::span<const PathView> paths;
+    std::span<const uint16_t> udp_ports;  // of the SNAPT; not empty
+    uint16_t tcp_port = 0;                // 0: none
+    std::span<const uint8_t> hints;       // slots of uplinks of which there is news
+    bool is_busy = false;                 // packets were queued within the last second
+};
+
+struct PathPlan {
+    std::optional<Candidate> activate;  // a change
+    // To be asked now. TCP without a connection by that uplink, or with a dead one, is connected.
+    std::vector<Candidate> probe;
+    base::TimePoint next_at = base::kNever;  // unless something changes before
+};
+
+}  // namespace continuo::policy

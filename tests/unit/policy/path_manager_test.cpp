@@ -1,0 +1,434 @@
+#include "tests/unit/policy/path_host.hpp"
+
+namespace continuo::policy {
+namespace {
+
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+
+// In use for long; nothing else has answered lately.
+PathHost host_of(size_t uplinks) {
+    PathHost host;
+    for (uint8_t slot = 0; slot < uplinks; ++slot) {
+        host.add(slot);
+    }
+    host.decide();
+    host.run(seconds(100));
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.asked.clear();
+    host.moves.clear();
+    return host;
+}
+
+// --- The race
+
+TEST(PathManager, BeginsByThePreferredRouteAndGivesItAHeadStart) {
+    PathHost host;
+    host.add(0);
+    host.add(1);
+    host.way(0, Transport::Udp).answers = false;
+    const TimePoint began = host.now;
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.run(milliseconds(249));
+    EXPECT_TRUE(host.asked.empty());
+    host.run(milliseconds(751));
+    EXPECT_EQ(host.asked.front().at - began, PathManager::kHeadStart);
+    EXPECT_EQ(host.in_use(), "udp1");
+    EXPECT_LE(host.moves.back().at - began, seconds(1));
+}
+
+TEST(PathManager, ASlowPreferredOneIsNotOvertakenWithinItsHeadStart) {
+    PathHost host;
+    host.add(0);
+    host.add(1);
+    host.way(0, Transport::Udp).rtt = milliseconds(240);
+    host.decide({1});  // whose answer comes first
+    host.run(seconds(5));
+    EXPECT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, UdpAndTcpTakeTurnsAndLeaveOneAfterTheOther) {
+    PathHost host;
+    for (uint8_t slot = 0; slot < 3; ++slot) {
+        host.add(slot);
+        host.way(slot, Transport::Udp).answers = false;
+        host.way(slot, Transport::Tcp).answers = false;
+    }
+    host.is_busy = false;
+    const TimePoint began = host.now;
+    host.decide();
+    host.run(milliseconds(1500));
+    EXPECT_EQ(PathHost::names(host.asked, began), "udp1 tcp0 udp2 tcp1 tcp2 udp0");
+    for (size_t n = 0; n < 6; ++n) {
+        EXPECT_EQ(host.asked[n].at - began, PathManager::kHeadStart * static_cast<int64_t>(n + 1));
+    }
+}
+
+TEST(PathManager, AnOpenConnectionIsAskedBeforeOthersAreMade) {
+    PathHost host;
+    host.add(0);
+    host.add(1);
+    host.way(0, Transport::Udp).answers = false;
+    host.way(1, Transport::Udp).answers = false;
+    PathView open;
+    open.uplink = 1;
+    open.transport = Transport::Tcp;
+    open.is_validated = true;
+    host.views.push_back(open);
+    const TimePoint began = host.now;
+    host.decide();
+    host.run(milliseconds(500));
+    EXPECT_EQ(PathHost::names(host.asked, began), "udp1 tcp1");
+}
+
+// --- The choice
+
+TEST(PathManager, AWorkingPathIsLeftForAPreferredOneThatAnswers) {
+    PathHost host = host_of(2);
+    const TimePoint since = host.now;
+    host.add(2).cost = 0;
+    host.uplinks[0].cost = 1;
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp0");
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp2");
+    host.run(milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp2");
+    host.run(seconds(100));
+    EXPECT_EQ(host.moves.size(), 1U);
+}
+
+TEST(PathManager, AnOldAnswerIsNoProof) {
+    PathHost host = host_of(2);
+    host.uplinks[1].cost = 0;
+    host.uplinks[0].cost = 1;
+    PathView known;
+    known.uplink = 1;
+    known.is_validated = true;
+    known.answered_at = host.now - seconds(3);
+    host.views.push_back(known);
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.view(1, Transport::Udp)->answered_at = host.now - seconds(1);
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp1");
+}
+
+TEST(PathManager, ASilentPathIsLeftForTheFirstAnswerSinceThen) {
+    PathHost host = host_of(2);
+    PathView lately;
+    lately.uplink = 1;
+    lately.is_validated = true;
+    lately.answered_at = host.now;
+    host.views.push_back(lately);
+    host.run(milliseconds(1));
+    const TimePoint since = host.now;
+    host.fall_silent(0);
+    EXPECT_EQ(host.in_use(), "udp0");  // a pause of both would look the same
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
+    host.run(milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp1");
+}
+
+TEST(PathManager, ASilentPathThatAnswersAgainIsKept) {
+    PathHost host = host_of(2);
+    host.fall_silent(0);
+    host.run(milliseconds(10));
+    host.view(0, Transport::Udp)->health = path::Health::Usable;
+    host.decide();
+    host.run(seconds(100));
+    EXPECT_EQ(host.in_use(), "udp0");
+    EXPECT_TRUE(host.moves.empty());
+}
+
+TEST(PathManager, AnUplinkWithoutCarrierOrRouteIsLeftAtOnce) {
+    for (const bool has_carrier : {true, false}) {
+        PathHost host = host_of(2);
+        host.uplinks[0].can_carry = has_carrier;
+        host.uplinks[0].has_route = !has_carrier;
+        host.decide();
+        EXPECT_EQ(host.in_use(), "udp1");
+    }
+}
+
+TEST(PathManager, WithoutAnotherRouteItStays) {
+    PathHost host = host_of(2);
+    for (UplinkFacts& uplink : host.uplinks) {
+        uplink.has_route = false;
+    }
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, ATunnelMustAnswerFirst) {
+    PathHost host = host_of(2);
+    host.uplinks[1].must_answer_first = true;
+    host.uplinks[0].can_carry = false;
+    const TimePoint since = host.now;
+    host.decide();
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.run(milliseconds(20));
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
+    EXPECT_EQ(host.in_use(), "udp1");
+}
+
+// --- UDP before TCP
+
+TEST(PathManager, TcpTakesOverAProbeTimeoutAfterItsAnswer) {
+    PathHost host = host_of(1);
+    host.way(0, Transport::Udp).rtt = milliseconds(100);
+    host.view(0, Transport::Udp)->smoothed_rtt = milliseconds(100);
+    host.view(0, Transport::Udp)->probe_timeout = milliseconds(300);
+    const TimePoint since = host.now;
+    host.fall_silent(0);
+    host.run(milliseconds(319));
+    EXPECT_EQ(host.in_use(), "udp0");
+    host.run(milliseconds(1));
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(host.moves.back().at - since, milliseconds(320));
+}
+
+TEST(PathManager, APauseOfTheLinkDoesNotMakeItTcp) {
+    PathHost host = host_of(1);
+    host.fall_silent(0);
+    host.run(milliseconds(20));
+    host.view(0, Transport::Udp)->health = path::Health::Usable;  // just after TCP's answer
+    host.decide();
+    host.run(seconds(10));
+    EXPECT_TRUE(host.moves.empty());
+}
+
+TEST(PathManager, UdpByAnotherUplinkComesBeforeTcp) {
+    PathHost host = host_of(2);
+    host.way(1, Transport::Udp).rtt = milliseconds(40);
+    const TimePoint since = host.now;
+    host.fall_silent(0);
+    host.run(seconds(20));
+    EXPECT_EQ(PathHost::names(host.moves, since), "udp1");
+}
+
+TEST(PathManager, UdpIsTakenBackFromTcp) {
+    PathHost host = host_of(1);
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.recover(0);
+    host.run(PathManager::kFirstRest + milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, AHoleOnTcpsUplinkIsLeft) {
+    PathHost host = host_of(2);
+    host.way(0, Transport::Udp).answers = false;
+    host.way(1, Transport::Udp).answers = false;
+    host.way(1, Transport::Tcp).rtt = milliseconds(60);  // a connection
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    const TimePoint since = host.now;
+    host.view(0, Transport::Tcp)->has_hole = true;  // short segments are answered
+    host.view(0, Transport::Tcp)->answered_at = host.now;
+    host.decide();
+    host.run(seconds(1));
+    EXPECT_EQ(host.in_use(), "tcp1");
+    EXPECT_EQ(host.moves.back().at >= since, true);
+    EXPECT_GT(host.manager.rests_until(0, Transport::Tcp), since);
+}
+
+// --- Backoff
+
+TEST(PathManager, WhatFailedInUseRestsTwiceAsLongEachTime) {
+    PathHost host = host_of(2);
+    for (const int64_t rest_s : {1, 2, 4, 8, 16, 32, 60, 60}) {
+        host.fall_silent(0);
+        host.run(milliseconds(20));
+        ASSERT_EQ(host.in_use(), "udp1");
+        const TimePoint left = host.now;
+        host.recover(0);
+        host.run(seconds(rest_s) - milliseconds(1));
+        EXPECT_EQ(host.in_use(), "udp1");
+        host.run(milliseconds(21));
+        EXPECT_EQ(host.in_use(), "udp0") << "after " << rest_s;
+        EXPECT_EQ(host.moves.back().at - left, seconds(rest_s) + milliseconds(20));
+        host.run(seconds(2));
+    }
+}
+
+TEST(PathManager, WhatRestsIsTakenIfNothingElseAnswers) {
+    PathHost host = host_of(2);
+    host.tcp_port = 0;
+    host.fall_silent(0);
+    host.run(milliseconds(20));
+    ASSERT_EQ(host.in_use(), "udp1");
+    host.recover(0);
+    host.fall_silent(1);
+    host.run(milliseconds(100));
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, OfThoseThatRestTheOneWithTheLeastRestIsTaken) {
+    PathHost host = host_of(3);
+    host.tcp_port = 0;
+    for (int i = 0; i < 4; ++i) {  // 0 has failed more often
+        host.fall_silent(0);
+        host.run(milliseconds(100));
+        ASSERT_EQ(host.in_use(), "udp1");
+        if (i < 3) {
+            host.recover(0);
+            host.run(seconds(10));
+            ASSERT_EQ(host.in_use(), "udp0");
+        }
+    }
+    host.fall_silent(1);
+    host.run(milliseconds(600));
+    ASSERT_EQ(host.in_use(), "udp2");
+    host.recover(0);
+    host.recover(1);
+    host.fall_silent(2);
+    host.run(milliseconds(100));
+    EXPECT_EQ(host.in_use(), "udp1");
+}
+
+TEST(PathManager, TheOtherAddressesOfTheInterfaceRestToo) {
+    for (const bool is_beside : {true, false}) {
+        PathHost host = host_of(3);
+        host.uplinks[1].network = is_beside ? host.uplinks[0].network : 99;
+        host.way(1, Transport::Udp).answers = false;
+        host.way(0, Transport::Tcp).answers = false;
+        host.decide();
+        host.fall_silent(0);
+        host.run(seconds(1));
+        ASSERT_EQ(host.in_use(), "udp2");
+        EXPECT_EQ(host.manager.rests_until(1, Transport::Udp) != TimePoint{}, is_beside);
+    }
+}
+
+TEST(PathManager, AnotherNetworkBehindTheUplinkHasNoPast) {
+    for (const bool is_address : {true, false}) {
+        PathHost host = host_of(2);
+        host.fall_silent(0);
+        host.run(milliseconds(20));
+        host.recover(0);
+        ASSERT_EQ(host.in_use(), "udp1");
+        if (is_address) {
+            host.uplinks[0].local = *base::IpAddress::parse("192.0.2.7");
+        } else {
+            host.uplinks[0].can_carry = false;
+            host.decide();
+            host.uplinks[0].can_carry = true;
+        }
+        host.decide();
+        host.run(milliseconds(20));
+        EXPECT_EQ(host.in_use(), "udp0");
+    }
+}
+
+TEST(PathManager, AConnectionThatWorksForAMomentDoesNotKeepWhatRestsFromBeingAsked) {
+    PathHost host = host_of(3);
+    for (const uint8_t slot : {uint8_t{1}, uint8_t{2}}) {
+        host.way(slot, Transport::Udp).answers = false;
+        host.way(slot, Transport::Tcp).answers = false;
+    }
+    host.fall_silent(0);
+    host.run(milliseconds(700));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    const TimePoint since = host.now;
+    for (int n = 0; n < 8; ++n) {  // a hole, and connections through it
+        host.view(0, Transport::Tcp)->has_hole = n % 2 == 0;
+        host.decide();
+        host.run(milliseconds(400));
+    }
+    const std::string asked = PathHost::names(host.asked, since);
+    EXPECT_NE(asked.find("udp0"), std::string::npos) << asked;
+}
+
+// --- Questions
+
+TEST(PathManager, WhilePacketsWaitForUdpItIsAskedEachSecondAndOtherwiseEverMoreRarely) {
+    for (const bool is_busy : {true, false}) {
+        PathHost host = host_of(1);
+        host.fall_silent(0);
+        host.run(seconds(5));
+        ASSERT_EQ(host.in_use(), "tcp0");
+        host.is_busy = is_busy;
+        host.decide();
+        const size_t before = host.asked.size();
+        host.run(seconds(600));
+        EXPECT_EQ(host.asked.size() - before > 590, is_busy);
+        EXPECT_EQ(host.asked.size() - before < 18, !is_busy);
+    }
+}
+
+TEST(PathManager, WhenNothingWorksTcpIsConnectedMoreOftenWhilePacketsWait) {
+    for (const bool is_busy : {true, false}) {
+        PathHost host = host_of(1);
+        host.way(0, Transport::Tcp).answers = false;
+        host.fall_silent(0);
+        host.is_busy = is_busy;
+        host.run(seconds(100));
+        const TimePoint since = host.now;
+        host.run(seconds(100));
+        const auto attempts =
+            std::count_if(host.asked.begin(), host.asked.end(), [&](const PathHost::Asked& each) {
+                return each.at > since && each.candidate.transport == Transport::Tcp;
+            });
+        EXPECT_EQ(attempts >= 9, is_busy);
+        EXPECT_LE(attempts, 11);
+    }
+}
+
+TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
+    PathHost host = host_of(1);
+    host.udp_ports = {9347, 443, 53};
+    host.tcp_port = 0;
+    host.way(0, Transport::Udp).port = 53;
+    const TimePoint since = host.now;
+    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
+    host.decide();
+    host.run(seconds(10));
+    std::vector<uint16_t> ports;
+    for (const PathHost::Asked& each : host.asked) {
+        if (each.at > since) {
+            ports.push_back(each.candidate.to.port);
+        }
+    }
+    EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 443, 53}));
+    EXPECT_EQ(host.view(0, Transport::Udp)->health, path::Health::Usable);
+}
+
+TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
+    PathHost host = host_of(2);
+    host.fall_silent(0);
+    host.run(seconds(100));
+    ASSERT_EQ(host.in_use(), "udp1");
+    host.recover(0);
+    const TimePoint since = host.now;
+    host.decide({0});
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp0");
+    host.run(milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, AWeakSignalHasTheOthersReady) {
+    PathHost host = host_of(2);
+    host.uplinks[0].is_weak = true;
+    const TimePoint since = host.now;
+    host.decide();
+    host.run(milliseconds(100));
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
+    EXPECT_TRUE(host.moves.empty());
+}
+
+TEST(PathManager, AWorkingBestPathAsksNothingAndNeedsNoDeadline) {
+    PathHost host = host_of(3);
+    host.run(seconds(1000));
+    EXPECT_TRUE(host.asked.empty());
+    const PathPlan plan = host.manager.decide(
+        {host.uplinks, host.views, host.udp_ports, host.tcp_port, {}, false}, host.now);
+    EXPECT_EQ(plan.next_at, base::kNever);
+}
+
+}  // namespace
+}  // namespace continuo::policy
