@@ -33,17 +33,19 @@ bool PathManager::Option::is_unanswered() const {
 }
 
 bool PathManager::rests(const Option& option, TimePoint now) {
-    return option.memory->rest.rests(now);
+    return now < option.memory->rests_until();
 }
 
 TimePoint PathManager::rests_until(uint8_t uplink, Transport transport) const {
-    return memory_.at(uplink).transports.at(index_of(transport)).rest.until();
+    return memory_.at(uplink).transports.at(index_of(transport)).rests_until();
 }
 
 PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
     follow(situation.uplinks);
     Look look{situation, now, options_of(situation), nullptr, {}};
     note_answers(look);
+    look_at_loss(look);
+    look_at_trial(look);
     judge(look);
     if (const Option* next = choose(look)) {
         activate(look, *next);
@@ -139,7 +141,56 @@ void PathManager::note_answers(Look& look) {
     }
 }
 
-PathManager::Trouble PathManager::trouble_of(const Option* active) {
+// Only while packets are under way: an idle path loses nothing.
+void PathManager::look_at_loss(const Look& look) {
+    const bool is_looked_at = look.situation.is_busy && look.active != nullptr &&
+                              look.active->transport == Transport::Udp && look.active->works();
+    if (!is_looked_at) {
+        loss_.reset();
+        return;
+    }
+    loss_.on_time(*look.active->view, look.now);
+}
+
+// Silent TCP ends its trial, too: its uplink may have a hole, whose losses look like a throttle.
+void PathManager::look_at_trial(Look& look) {
+    if (!trial_.is_on()) {
+        return;
+    }
+    if (!active_ || active_->transport == Transport::Udp) {
+        trial_.end();
+        return;
+    }
+    const uint32_t network = trial_.network();
+    const bool works = look.active != nullptr && look.active->works();
+    const PathView* view = look.active == nullptr ? nullptr : look.active->view;
+    if (trial_.on_time(view, works, look.now) == TcpTrial::Verdict::Leave) {
+        rest_from_trials(network, Transport::Tcp, look.now);
+        for (UplinkMemory& memory : memory_) {
+            if (memory.is_there && memory.network == network) {
+                memory.transports[index_of(Transport::Udp)].trial.end();
+            }
+        }
+    }
+}
+
+void PathManager::rest_from_trials(uint32_t network, Transport transport, TimePoint now) {
+    for (UplinkMemory& memory : memory_) {
+        if (memory.is_there && memory.network == network) {
+            memory.transports[index_of(transport)].trial.begin(now);
+        }
+    }
+}
+
+// Where TCP was found to carry less, UDP is kept.
+bool PathManager::is_throttled(const Look& look) const {
+    const auto& beside =
+        memory_[look.active->uplink->slot].transports[index_of(Transport::Tcp)].trial;
+    return look.active->transport == Transport::Udp && loss_.is_heavy() && !beside.rests(look.now);
+}
+
+PathManager::Trouble PathManager::trouble_of(const Look& look) const {
+    const Option* active = look.active;
     if (active == nullptr || !active->uplink->has_route) {
         return Trouble::Lost;
     }
@@ -152,11 +203,14 @@ PathManager::Trouble PathManager::trouble_of(const Option* active) {
     if (active->view->health != Health::Usable) {
         return Trouble::Silent;
     }
-    return active->view->is_validated ? Trouble::None : Trouble::Unproven;
+    if (!active->view->is_validated) {
+        return Trouble::Unproven;
+    }
+    return is_throttled(look) ? Trouble::Throttled : Trouble::None;
 }
 
 void PathManager::judge(Look& look) {
-    const Trouble former = std::exchange(trouble_, trouble_of(look.active));
+    const Trouble former = std::exchange(trouble_, trouble_of(look));
     if (trouble_ == Trouble::None) {
         worked_since_ = former == Trouble::None ? worked_since_ : look.now;
         tcp_ready_at_ = base::kNever;
@@ -178,6 +232,7 @@ const PathManager::Option* PathManager::choose(Look& look) {
     case Trouble::Unproven:
     case Trouble::Silent:
     case Trouble::Hole:
+    case Trouble::Throttled:
         break;
     }
     return relief(look);
@@ -195,6 +250,15 @@ const PathManager::Option* PathManager::better_one(const Look& look) const {
         }
     }
     return nullptr;
+}
+
+// By another address of the interface the same box is on the way; and what is throttled still
+// carries, so nothing that rests is taken for it.
+bool PathManager::is_left_out(const Look& look, const Option& option) const {
+    const bool is_beside = option.transport == Transport::Udp && look.active != nullptr &&
+                           option.uplink->network == look.active->uplink->network;
+    return &option == look.active || !option.uplink->has_route ||
+           (trouble_ == Trouble::Throttled && (is_beside || rests(option, look.now)));
 }
 
 // Nothing is in use, or nothing leads there: data waits for no answer.
@@ -236,13 +300,12 @@ const PathManager::Option* PathManager::relief(Look& look) {
     const Option* tcp = nullptr;
     const Option* resting = nullptr;
     for (const Option& option : look.options) {
-        if (&option == look.active || !option.uplink->has_route ||
-            !option.has_answered_since(trouble_since_)) {
+        if (is_left_out(look, option) || !option.has_answered_since(trouble_since_)) {
             continue;
         }
         if (rests(option, look.now)) {
             const bool is_less =
-                resting == nullptr || option.memory->rest.until() < resting->memory->rest.until();
+                resting == nullptr || option.memory->rests_until() < resting->memory->rests_until();
             resting = is_less ? &option : resting;
         } else if (option.transport == Transport::Udp) {
             return &option;
@@ -278,7 +341,13 @@ bool PathManager::is_in_grace(Look& look) {
 
 void PathManager::activate(Look& look, const Option& next) {
     const TimePoint now = look.now;
-    if (look.active != nullptr && trouble_ != Trouble::None && trouble_ != Trouble::Lost) {
+    if (trouble_ == Trouble::Throttled) {
+        const uint32_t network = look.active->uplink->network;
+        rest_from_trials(network, Transport::Udp, now);
+        if (next.transport == Transport::Tcp) {
+            trial_.begin(network, loss_.delivered_bytes_per_s(), now);
+        }
+    } else if (look.active != nullptr && trouble_ != Trouble::None && trouble_ != Trouble::Lost) {
         rest(look, *look.active, next);
     }
     // One that did not answer when it was asked has had its head start.
@@ -294,6 +363,7 @@ void PathManager::activate(Look& look, const Option& next) {
     trouble_since_ = base::kNever;
     worked_since_ = now;
     tcp_ready_at_ = base::kNever;
+    loss_.reset();
     look.active = &next;
     look.plan.activate = active_;
 }
@@ -323,13 +393,19 @@ void PathManager::take_hints(Look& look) {
 
 void PathManager::ask(Look& look) {
     const bool is_race = trouble_ != Trouble::None;
+    if (trial_.is_on()) {
+        look.plan.next_at = std::min(look.plan.next_at, trial_.next_at());
+    }
+    if (loss_.next_at() > look.now) {
+        look.plan.next_at = std::min(look.plan.next_at, loss_.next_at());
+    }
     const bool is_weak = look.active != nullptr && look.active->uplink->is_weak;
     const Option* next = nullptr;
     const auto order = [&](const Option& option) {
         const TimePoint asked_at = &option == look.active
                                        ? std::max(option.memory->asked_at, trouble_since_)
                                        : option.memory->asked_at;
-        const TimePoint rests_until = option.memory->rest.until();
+        const TimePoint rests_until = option.memory->rests_until();
         const bool is_asked = !is_race || asked_at >= trouble_since_;
         return std::tuple(is_asked,
                           is_asked                 ? asked_at
@@ -344,7 +420,8 @@ void PathManager::ask(Look& look) {
             }
             continue;
         }
-        if (!option.uplink->has_route) {
+        if (trouble_ == Trouble::Throttled ? is_left_out(look, option)
+                                           : !option.uplink->has_route) {
             continue;
         }
         const TimePoint due = std::max(due_at(look, option), next_probe_at_);
@@ -366,7 +443,7 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     const Memory& memory = *option.memory;
     const bool is_active = &option == look.active;
     if (trouble_ == Trouble::None && rests(option, look.now)) {
-        return memory.rest.until();
+        return memory.rests_until();
     }
     if (trouble_ != Trouble::None && memory.asked_at < trouble_since_) {
         // The session itself asks the way in use: the next port follows a second later.

@@ -8,7 +8,9 @@
 #pragma once
 
 #include "policy/backoff.hpp"
+#include "policy/loss_window.hpp"
 #include "policy/path_views.hpp"
+#include "policy/tcp_trial.hpp"
 
 #include <array>
 
@@ -26,6 +28,8 @@ class PathManager {
     static constexpr base::Duration kLongestRest = base::seconds(60);
     // Between two connection attempts by an uplink while packets wait.
     static constexpr base::Duration kLongestConnect = base::seconds(10);
+    // Rests of UDP where TCP carries more, and of TCP where it does not; the first is kLongestRest.
+    static constexpr base::Duration kLongestTrialRest = base::seconds(600);
 
     // To be called after every change of what it is told, and at the deadline.
     PathPlan decide(const PathSituation& situation, base::TimePoint now);
@@ -36,11 +40,13 @@ class PathManager {
 
   private:
     // Why the way in use may have to be left.
-    enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole };
+    enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
     struct Memory {
         base::TimePoint asked_at{};
         Backoff asking{kFirstRest, kLongestRest};
         Backoff rest{kFirstRest, kLongestRest};
+        Backoff trial{kLongestRest, kLongestTrialRest};
+        base::TimePoint rests_until() const { return std::max(rest.until(), trial.until()); }
     };
     struct UplinkMemory {
         bool is_there = false;
@@ -74,7 +80,11 @@ class PathManager {
     bool is_active(const Option& option) const;
     void note_answers(Look& look);
     void judge(Look& look);
-    static Trouble trouble_of(const Option* active);
+    void look_at_loss(const Look& look);
+    void look_at_trial(Look& look);
+    void rest_from_trials(uint32_t network, Transport transport, base::TimePoint now);
+    bool is_throttled(const Look& look) const;
+    Trouble trouble_of(const Look& look) const;
     const Option* choose(Look& look);
     const Option* better_one(const Look& look) const;
     const Option* seat(const Look& look) const;
@@ -88,6 +98,7 @@ class PathManager {
     void probe(Look& look, const Option& option);
     Candidate candidate_of(const Look& look, const Option& option) const;
     static bool rests(const Option& option, base::TimePoint now);
+    bool is_left_out(const Look& look, const Option& option) const;
 
     std::optional<Candidate> active_;
     base::TimePoint activated_at_{};
@@ -97,6 +108,8 @@ class PathManager {
     base::TimePoint trouble_since_ = base::kNever;
     base::TimePoint worked_since_{};               // while there is no trouble
     base::TimePoint tcp_ready_at_ = base::kNever;  // has answered in this trouble
+    LossWindow loss_;
+    TcpTrial trial_;
     std::array<UplinkMemory, kMostUplinks> memory_;
 };
 

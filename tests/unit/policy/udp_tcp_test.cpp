@@ -1,0 +1,255 @@
+// The rule for throttled UDP: LossWindow, TcpTrial, and PathManager with both.
+#include "tests/unit/policy/path_host.hpp"
+
+namespace continuo::policy {
+namespace {
+
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+using TrialVerdict = TcpTrial::Verdict;
+
+// --- LossWindow
+
+struct Watched {
+    LossWindow window;
+    PathView path;
+    TimePoint now{seconds(1000)};
+
+    Watched() { window.on_time(path, now); }
+    // Half a second.
+    void down(uint64_t arrived, uint64_t lost) {
+        path.down.arrived += arrived;
+        path.down.lost += lost;
+        path.delivered_bytes += arrived * 1000;
+        pass();
+    }
+    void up(uint64_t arrived, uint64_t lost) {
+        path.up.arrived += arrived;
+        path.up.lost += lost;
+        pass();
+    }
+    void pass() {
+        now += milliseconds(500);
+        window.on_time(path, now);
+    }
+};
+
+TEST(LossWindow, AFifthOfOneAndAHalfSecondsIsHeavy) {
+    for (const bool is_down : {true, false}) {
+        Watched watched;
+        for (int n = 0; n < 3; ++n) {
+            EXPECT_FALSE(watched.window.is_heavy());
+            is_down ? watched.down(80, 20) : watched.up(80, 20);
+        }
+        EXPECT_TRUE(watched.window.is_heavy());
+        for (int n = 0; n < 3; ++n) {
+            is_down ? watched.down(85, 15) : watched.up(85, 15);
+        }
+        EXPECT_FALSE(watched.window.is_heavy());
+    }
+}
+
+TEST(LossWindow, APauseOfTheLinkIsNot) {
+    Watched watched;
+    for (int n = 0; n < 10; ++n) {
+        watched.down(n % 3 == 0 ? 100 : 1000, n % 3 == 0 ? 900 : 0);
+        EXPECT_FALSE(watched.window.is_heavy()) << n;
+    }
+}
+
+TEST(LossWindow, AThinFlowTellsNothing) {
+    Watched watched;
+    for (int n = 0; n < 20; ++n) {
+        watched.down(16, 16);  // 48 lost in the window
+        EXPECT_FALSE(watched.window.is_heavy()) << n;
+    }
+}
+
+TEST(LossWindow, AnOverflowingQueueIsNotUpwards) {
+    Watched watched;
+    watched.path.has_full_queue = true;
+    for (int n = 0; n < 10; ++n) {
+        watched.up(400, 150);
+        EXPECT_FALSE(watched.window.is_heavy()) << n;
+    }
+}
+
+TEST(LossWindow, TheRateIsThatSinceTheLossBegan) {
+    Watched watched;
+    watched.down(1000, 0);
+    watched.down(500, 500);  // began in the middle
+    watched.down(20, 30);
+    ASSERT_TRUE(watched.window.is_heavy());
+    EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 40'000);
+}
+
+TEST(LossWindow, WhatNobodyLookedAtTellsNothing) {
+    Watched watched;
+    watched.down(50, 50);
+    watched.down(50, 50);
+    watched.now += seconds(1);
+    watched.down(50, 50);
+    EXPECT_FALSE(watched.window.is_heavy());
+}
+
+// --- TcpTrial
+
+TrialVerdict judge(uint64_t early, uint64_t late, double udp_bytes_per_s) {
+    TimePoint now{seconds(1000)};
+    TcpTrial trial;
+    PathView tcp;
+    trial.begin(1, udp_bytes_per_s, now);
+    tcp.delivered_bytes = early;
+    now += TcpTrial::kTrial / 2;
+    EXPECT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
+    tcp.delivered_bytes += late;
+    now += TcpTrial::kTrial / 2;
+    const TrialVerdict verdict = trial.on_time(&tcp, true, now);
+    EXPECT_FALSE(trial.is_on());
+    return verdict;
+}
+
+TEST(TcpTrial, TcpHasToCarryHalfAsMuchAgainInTheSecondHalf) {
+    EXPECT_EQ(judge(0, 300'000, 100'000), TrialVerdict::Keep);
+    EXPECT_EQ(judge(0, 299'000, 100'000), TrialVerdict::Leave);
+    EXPECT_EQ(judge(900'000, 299'000, 100'000), TrialVerdict::Leave);
+}
+
+TEST(TcpTrial, WithoutAnythingToCarryItHasShownNothing) {
+    EXPECT_EQ(judge(0, 0, 0), TrialVerdict::Leave);
+}
+
+TEST(TcpTrial, SilenceEndsIt) {
+    const TimePoint now{seconds(1000)};
+    TcpTrial trial;
+    PathView tcp;
+    trial.begin(1, 0, now);
+    EXPECT_EQ(trial.on_time(&tcp, false, now + milliseconds(1)), TrialVerdict::Leave);
+    EXPECT_FALSE(trial.is_on());
+}
+
+// --- PathManager
+
+// A download through `host`: 1000 datagrams a second by UDP, less `loss`.
+struct Download {
+    PathHost host;
+    double loss = 0;
+    uint64_t tcp_per_s = 1000;
+
+    explicit Download(size_t uplinks) {
+        for (uint8_t slot = 0; slot < uplinks; ++slot) {
+            host.add(slot);
+        }
+        host.decide();
+        run(seconds(20));
+        EXPECT_EQ(host.in_use(), "udp0");
+        host.asked.clear();
+        host.moves.clear();
+    }
+    void run(base::Duration span) {
+        const TimePoint end = host.now + span;
+        while (host.now < end) {
+            const auto& active = host.manager.active();
+            PathView* view = active ? host.view(active->uplink, active->transport) : nullptr;
+            if (view != nullptr) {
+                const bool is_udp = active->transport == Transport::Udp;
+                const double share = is_udp && active->uplink == 0 ? loss : 0;
+                const auto lost = static_cast<uint64_t>(100 * share);
+                const uint64_t arrived = is_udp ? 100 - lost : tcp_per_s / 10;
+                view->down.lost += lost;
+                view->down.arrived += arrived;
+                view->delivered_bytes += 1000 * arrived;
+            }
+            host.run(milliseconds(100));
+        }
+    }
+};
+
+TEST(PathManager, ThrottledUdpIsLeftForTcpWhichIsKeptIfItCarriesMore) {
+    Download download(1);
+    const TimePoint since = download.host.now;
+    download.loss = 0.9;
+    download.run(seconds(3));
+    ASSERT_EQ(download.host.in_use(), "tcp0");
+    EXPECT_LE(download.host.moves.back().at - since, milliseconds(2200));
+    download.run(seconds(50));
+    EXPECT_EQ(download.host.in_use(), "tcp0");
+    EXPECT_EQ(PathHost::names(download.host.asked, since), "tcp0");  // UDP is not asked
+}
+
+TEST(PathManager, UdpIsTakenBackAfterAMinuteAndAfterTwoIfItIsStillThrottled) {
+    Download download(1);
+    download.loss = 0.9;
+    for (const int64_t rest_s : {60, 120, 240, 480, 600, 600}) {
+        download.run(seconds(5));
+        ASSERT_EQ(download.host.in_use(), "tcp0");
+        const TimePoint left = download.host.moves.back().at;
+        while (download.host.in_use() == "tcp0" && download.host.now - left < seconds(900)) {
+            download.run(seconds(1));
+        }
+        EXPECT_EQ(base::to_ms(download.host.moves.back().at - left) / 1000, rest_s);
+    }
+}
+
+TEST(PathManager, WhereTcpCarriesLessUdpIsTakenBackAndTcpRests) {
+    Download download(1);
+    download.loss = 0.3;
+    download.tcp_per_s = 100;
+    for (const int64_t rest_s : {60, 120}) {
+        download.run(seconds(3));
+        ASSERT_EQ(download.host.in_use(), "tcp0");
+        download.run(seconds(4));
+        ASSERT_EQ(download.host.in_use(), "udp0");
+        const TimePoint left = download.host.moves.back().at;
+        while (download.host.in_use() == "udp0" && download.host.now - left < seconds(900)) {
+            download.run(milliseconds(100));
+        }
+        EXPECT_NEAR(static_cast<double>(base::to_ms(download.host.moves.back().at - left)) / 1000,
+                    static_cast<double>(rest_s), 2);
+    }
+}
+
+TEST(PathManager, SilentTcpEndsItsTrialAtOnce) {
+    Download download(1);
+    download.loss = 0.5;
+    download.run(seconds(3));
+    ASSERT_EQ(download.host.in_use(), "tcp0");
+    download.tcp_per_s = 0;
+    const TimePoint since = download.host.now;
+    download.host.fall_silent(0, Transport::Tcp);
+    download.run(seconds(1));
+    ASSERT_EQ(download.host.in_use(), "udp0");
+    EXPECT_LE(download.host.moves.back().at - since, milliseconds(300));
+}
+
+TEST(PathManager, ThrottledUdpIsLeftForAnotherUplinkBeforeTcp) {
+    Download download(2);
+    const TimePoint since = download.host.now;
+    download.loss = 0.9;
+    download.run(seconds(50));
+    EXPECT_EQ(PathHost::names(download.host.moves, since), "udp1");
+    download.run(seconds(15));
+    EXPECT_EQ(PathHost::names(download.host.moves, since).substr(0, 9), "udp1 udp0");
+}
+
+TEST(PathManager, AnotherAddressOfTheThrottledInterfaceIsNoOtherNetwork) {
+    Download download(2);
+    download.host.uplinks[1].network = download.host.uplinks[0].network;
+    download.host.decide();
+    const TimePoint since = download.host.now;
+    download.loss = 0.9;
+    download.run(seconds(20));
+    EXPECT_EQ(PathHost::names(download.host.moves, since), "tcp0");
+}
+
+TEST(PathManager, ThrottledUdpWithoutAnythingElseIsKept) {
+    Download download(1);
+    download.host.tcp_port = 0;
+    download.loss = 0.9;
+    download.run(seconds(100));
+    EXPECT_TRUE(download.host.moves.empty());
+}
+
+}  // namespace
+}  // namespace continuo::policy
