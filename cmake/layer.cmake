@@ -1,4 +1,4 @@
-# continuo_layer(NAME [SOURCES ...] [FUZZED ...] [HEADERS ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
+# continuo_layer(NAME [UNFUZZED] [SOURCES ...] [FUZZED ...] [HEADERS ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
 # One library a folder: target continuo_NAME. DEPS are other layers; what is not listed cannot be linked, and
 # tests/check_layers.py refuses the include.
 add_library(continuo_options INTERFACE)
@@ -40,8 +40,8 @@ endif()
 # call at each comparison, makes the tests of the same build twice as slow.
 set(CONTINUO_COVERAGE -fsanitize-coverage=inline-8bit-counters,pc-table)
 
-# For a layer with FUZZED, a daemon: libFuzzer needs these sources alone, and the tests in virtual time none. To optimise
-# the others, or to count their branches, would take longer than their tests.
+# For the layers of a daemon: libFuzzer needs their sources in FUZZED alone, and the tests in virtual time none. To optimise
+# the others, or to count their branches, would take longer than their tests. UNFUZZED: there are none in this layer.
 function(continuo_fuzz_sources name)
   cmake_parse_arguments(ARG "" "" "FUZZED;HEADERS" ${ARGN})
   target_compile_options(continuo_${name} PRIVATE -O0 -g1)
@@ -61,14 +61,14 @@ set(CONTINUO_APART
   common/io/unix_server.cpp common/io/unix_socket.cpp common/io/wireless_monitor.cpp
   common/packet/context_fields.cpp common/packet/reply.cpp common/packet/rewrite.cpp common/report/status_report.cpp
   common/session/path_proof.cpp common/session/path_set.cpp common/session/path_set_fallback.cpp
-  common/session/path_silence.cpp snapt/accounting/ledger.cpp snapt/accounting/time_zone.cpp
-  snapt/accounting/user_store.cpp snapt/cli.cpp snapt/cli_users.cpp snapt/usage_json.cpp snapt/user_commands.cpp
+  common/session/path_silence.cpp snapt/ledger/ledger.cpp snapt/store/time_zone.cpp
+  snapt/store/user_store.cpp snapt/cli.cpp snapt/cli_users.cpp snapt/accounting/usage_json.cpp snapt/users/user_commands.cpp
   tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp
   tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp
   tests/unit/io/netlink_route_test.cpp tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp
   tests/unit/io/tun_device_test.cpp tests/unit/io/udp_socket_test.cpp tests/unit/io/wireless_monitor_test.cpp
-  tests/unit/snapt/nat_test.cpp tests/unit/snapt/relay_input_test.cpp
+  tests/unit/snapt/nat/nat_test.cpp tests/unit/snapt/relay/relay_input_test.cpp
   tests/unit/support/link_model_test.cpp tests/unit/wire/tunnel_header_test.cpp tests/unit/wire/unsealed_test.cpp)
 function(continuo_unity target)
   if(NOT CONTINUO_UNITY)
@@ -85,16 +85,16 @@ function(continuo_unity target)
 endfunction()
 
 function(continuo_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;FUZZED;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "UNFUZZED" "" "SOURCES;FUZZED;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
   if(ARG_SOURCES)
     add_library(continuo_${name} STATIC ${ARG_SOURCES})
     continuo_unity(continuo_${name})
-    if(CONTINUO_FUZZ AND ARG_FUZZED)
+    if(CONTINUO_FUZZ AND (ARG_FUZZED OR ARG_UNFUZZED))
       continuo_fuzz_sources(${name} FUZZED ${ARG_FUZZED} HEADERS ${ARG_HEADERS})
     elseif(CONTINUO_PRECOMPILE)
       target_precompile_headers(continuo_${name} REUSE_FROM continuo_layer_headers)
     endif()
-    if(CONTINUO_FUZZ AND NOT ARG_FUZZED)
+    if(CONTINUO_FUZZ AND NOT ARG_FUZZED AND NOT ARG_UNFUZZED)
       target_compile_options(continuo_${name} PRIVATE ${CONTINUO_COVERAGE})
     endif()
     set(scope PUBLIC)

@@ -12,17 +12,17 @@
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
-#include "snapt/accounting/new_ledger.hpp"
-#include "snapt/accounting/user_store.hpp"
-#include "snapt/admission.hpp"
-#include "snapt/commands.hpp"
-#include "snapt/host_network.hpp"
-#include "snapt/ledger_options.hpp"
-#include "snapt/nat.hpp"
-#include "snapt/relay_check.hpp"
-#include "snapt/request_desk.hpp"
+#include "snapt/ledger/ledger_options.hpp"
+#include "snapt/ledger/new_ledger.hpp"
+#include "snapt/nat/host_network.hpp"
+#include "snapt/nat/nat.hpp"
+#include "snapt/nat/relay_check.hpp"
+#include "snapt/nat/settled_trouble.hpp"
 #include "snapt/rest_service.hpp"
-#include "snapt/settled_trouble.hpp"
+#include "snapt/store/user_store.hpp"
+#include "snapt/users/admission.hpp"
+#include "snapt/users/commands.hpp"
+#include "snapt/users/request_desk.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,12 +34,17 @@ using base::log;
 using base::LogLevel;
 using daemon::describe;
 using daemon::utc_us;
+using relay::RelaySettings;
+using settings::parse_snapt_config;
+using settings::SnaptConfig;
+using store::LeaseStore;
+using users::SnaptInfo;
 
 namespace {
 
 constexpr size_t kWorkerQueue = 4096;
 // As for the ledger's thread: lower priority than data.
-constexpr int kWorkerNiceness = kAccountantNiceness;
+constexpr int kWorkerNiceness = accounting::kAccountantNiceness;
 // Interval of checks of this host's listeners.
 constexpr base::Duration kPortsInterval = base::seconds(60);
 // Changes of nftables come in groups, and on some hosts all the time: a check follows this long
@@ -54,12 +59,12 @@ size_t max_sessions(const SnaptConfig& config) {
 // Far above the limit of a user's sessions.
 int64_t user_leases(const SnaptConfig& config) {
     const auto sessions = static_cast<int64_t>(config.limits.user_sessions);
-    return sessions == 0 ? 0 : std::max(LeasePool{}.user_leases, 8 * sessions);
+    return sessions == 0 ? 0 : std::max(store::LeasePool{}.user_leases, 8 * sessions);
 }
 
 RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases) {
     RelaySettings settings;
-    settings.refusals = Refusals(nat_options(config));
+    settings.refusals = nat::Refusals(nat::nat_options(config));
     settings.device = config.inner.device;
     settings.listen = config.listen;
     settings.own_ipv4 = leases.own_ipv4().value_or(base::IpAddress::any(base::IpVersion::V4));
@@ -139,21 +144,21 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
-    std::unique_ptr<RestService> rest_;      // outlives its answers
-    std::unique_ptr<RequestDesk> requests_;  // likewise
-    std::unique_ptr<Accountant> accountant_;
-    std::unique_ptr<UserStore> users_;
-    EventLog events_;
+    std::unique_ptr<RestService> rest_;             // outlives its answers
+    std::unique_ptr<users::RequestDesk> requests_;  // likewise
+    std::unique_ptr<accounting::Accountant> accountant_;
+    std::unique_ptr<store::UserStore> users_;
+    links::EventLog events_;
     std::unique_ptr<LeaseStore> leases_;
-    HostNetwork network_;
-    std::unique_ptr<Admission> admission_;
-    std::unique_ptr<Relay> relay_;
-    std::unique_ptr<ControlServer> server_;
+    nat::HostNetwork network_;
+    std::unique_ptr<users::Admission> admission_;
+    std::unique_ptr<relay::Relay> relay_;
+    std::unique_ptr<links::ControlServer> server_;
     io::DeadlineTimer look_timer_;
     std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     unsigned quick_looks_ = 0;                  // less one with each tick
     bool is_looking_ = false;
-    SettledForwarding trouble_;
+    nat::SettledForwarding trouble_;
     io::WorkerThread worker_;
     daemon::Controls controls_;
     base::TimePoint started_at_{};
@@ -164,23 +169,23 @@ base::Result<void> App::start_stores(std::string& failure) {
     failure = "cannot use state folder " + options_.state;
     CTN_TRY(io::make_directories(options_.state, 0700));
     failure = "cannot open the ledger in " + options_.state;
-    auto accountant = Accountant::start(ledger_options(config_, options_.state), utc_us(),
-                                        config_.accounting.retention_days);
+    auto accountant = accounting::Accountant::start(ledger::ledger_options(config_, options_.state),
+                                                    utc_us(), config_.accounting.retention_days);
     if (!accountant && accountant.error().code == base::Errc::Malformed) {
         log(LogLevel::Error, "restore a copy of ledger.db, or start without users and bookings: "
                              "snapt run --new-ledger");
     }
     accountant_ = CTN_TRY(std::move(accountant));
     failure = "cannot open the user database in " + options_.state;
-    users_ = CTN_TRY(UserStore::open(options_.state));
+    users_ = CTN_TRY(store::UserStore::open(options_.state));
     (void)users_->expire(utc_us());
     failure = "cannot open the lease database in " + options_.state;
-    LeasePool pool;
+    store::LeasePool pool;
     pool.ipv4 = config_.inner.ipv4;
     pool.ipv6 = config_.inner.ipv6;
     pool.lease_s = std::chrono::duration_cast<base::seconds>(config_.inner.lease).count();
     pool.user_leases = user_leases(config_);
-    pool.clear = forget_connections_of;
+    pool.clear = nat::forget_connections_of;
     leases_ = CTN_TRY(LeaseStore::open(options_.state, pool));
     return {};
 }
@@ -189,31 +194,32 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(start_stores(failure));
     started_at_ = loop_.now();
     CTN_TRY(network_.open(failure));
-    admission_ = std::make_unique<Admission>(
-        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
-                       [this] { return network_.has_ipv6(); }});
+    admission_ = std::make_unique<users::Admission>(
+        users::AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
+                              [this] { return network_.has_ipv6(); }});
     RelaySettings settings = relay_settings(config_, *leases_);
-    settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
+    settings.refusals.set_local(nat::local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
-    relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
+    relay_ =
+        std::make_unique<relay::Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     // Before the first tick, too: the times of flows are in their records.
-    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
+    relay_->flows().set_utc_offset_us(users::wall_clock_offset_us(loop_.refresh_now()));
     accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
-    if (const auto table = connection_table()) {
+    if (const auto table = nat::connection_table()) {
         relay_->set_connection_table(*table);
     }
     report::Findings findings;  // nodes would log in, and their packets go nowhere
-    check_relay(config_, findings);
+    nat::check_relay(config_, findings);
     daemon::log_failures(findings);
     if (auto monitor = io::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
         monitor_ = std::move(*monitor);
     }
     ports_renewed_at_ = started_at_;
-    server_ = std::make_unique<ControlServer>(loop_, *admission_, *this);
+    server_ = std::make_unique<links::ControlServer>(loop_, *admission_, *this);
     admission_->connect(*relay_, *server_);
-    ControlServerOptions control;
+    links::ControlServerOptions control;
     control.listen = config_.listen;
     control.parameters.realm = config_.realm;
     control.parameters.identity_key = config_.identity_key;
@@ -222,17 +228,17 @@ base::Result<void> App::start(std::string& failure) {
     control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
-    requests_ = std::make_unique<RequestDesk>(
-        RequestSources{loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_,
-                       events_, random_, [this](std::string_view command, size_t after) {
-                           return answer(*relay_, info(), command, after);
-                       }});
+    requests_ = std::make_unique<users::RequestDesk>(
+        users::RequestSources{loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_,
+                              events_, random_, [this](std::string_view command, size_t after) {
+                                  return users::answer(*relay_, info(), command, after);
+                              }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     rest_ = std::make_unique<RestService>(
         RestSources{loop_, *accountant_,
                     [this](std::string_view command, size_t after) {
-                        return answer(*relay_, info(), command, after);
+                        return users::answer(*relay_, info(), command, after);
                     },
                     [this](const std::string& session) {
                         return admission_->disconnect_session(session).is_any();
@@ -287,12 +293,12 @@ bool App::leaves_network() const {
         return false;
     }
     fit_to_host(*loaded.config);
-    return changes_between(config_, *loaded.config).needs_restart.empty();
+    return settings::changes_between(config_, *loaded.config).needs_restart.empty();
 }
 
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
-    relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
+    relay_->flows().set_utc_offset_us(users::wall_clock_offset_us(now));
     relay_->look_at_rates(now);
     relay_->look_at_meters();
     if (flow::kCounts) {
@@ -323,13 +329,13 @@ void App::watch_network(bool is_thorough) {
         return;
     }
     struct Found {
-        ForwardingTroubles troubles;
-        std::optional<ConnectionTable> table;
+        nat::ForwardingTroubles troubles;
+        std::optional<nat::ConnectionTable> table;
     };
     auto found = std::make_shared<Found>();
     is_looking_ = worker_.submit(
         [this, found, is_thorough] {
-            *found = {network_.watch(is_thorough), connection_table()};
+            *found = {network_.watch(is_thorough), nat::connection_table()};
         },
         [this, found, is_thorough] {
             is_looking_ = false;
@@ -358,7 +364,7 @@ void App::tell_trouble() {
 // The rules refuse flows to a new address of this host; until the next call they are charged.
 void App::renew_addresses() {
     auto found = std::make_shared<std::optional<std::vector<base::IpAddress>>>();
-    (void)worker_.submit([found] { *found = local_addresses(); },
+    (void)worker_.submit([found] { *found = nat::local_addresses(); },
                          [this, found] {
                              if (*found) {
                                  relay_->set_local_addresses(std::move(**found));
@@ -386,7 +392,7 @@ SnaptInfo App::info() {
     info.drain = admission_->drain();
     info.state = is_degraded ? "degraded" : info.drain ? "draining" : "up";
     info.forwarding_error = trouble_.text();
-    info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
+    info.deny = nat::effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
     info.state_directory = options_.state;
     info.version = std::string(base::kVersion);
@@ -406,7 +412,7 @@ std::string App::reload() {
         return report::error_json(loaded.complaint);  // a bad file changes nothing
     }
     fit_to_host(*loaded.config);
-    const ConfigChanges changes = changes_between(config_, *loaded.config);
+    const settings::ConfigChanges changes = settings::changes_between(config_, *loaded.config);
     config_.classes = loaded.config->classes;
     config_.limits = loaded.config->limits;
     if (config_.snapts != loaded.config->snapts) {
@@ -433,7 +439,7 @@ std::string App::reload() {
 
 // Returns false if the daemon cannot go on.
 bool begin_anew(const std::string& state_directory) {
-    const auto aside = set_damaged_ledger_aside(state_directory, daemon::utc_us());
+    const auto aside = ledger::set_damaged_ledger_aside(state_directory, daemon::utc_us());
     if (!aside) {
         log(LogLevel::Error, "cannot look at the ledger in %s: %s", state_directory.c_str(),
             daemon::describe(aside.error()).c_str());

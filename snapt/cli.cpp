@@ -6,16 +6,16 @@
 #include "common/report/flow_list.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
-#include "snapt/accounting/time_zone.hpp"
 #include "snapt/app.hpp"
-#include "snapt/check_files.hpp"
-#include "snapt/doctor.hpp"
-#include "snapt/live_commands.hpp"
-#include "snapt/money_commands.hpp"
-#include "snapt/plan_commands.hpp"
-#include "snapt/quota_commands.hpp"
-#include "snapt/record_commands.hpp"
-#include "snapt/token_commands.hpp"
+#include "snapt/commands/check_files.hpp"
+#include "snapt/commands/doctor.hpp"
+#include "snapt/commands/live_commands.hpp"
+#include "snapt/commands/money_commands.hpp"
+#include "snapt/commands/plan_commands.hpp"
+#include "snapt/commands/quota_commands.hpp"
+#include "snapt/commands/record_commands.hpp"
+#include "snapt/commands/token_commands.hpp"
+#include "snapt/store/time_zone.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,6 +30,7 @@ using report::JsonValue;
 using report::OptionValue;
 using report::ParsedCommand;
 using report::Table;
+using store::TimeZone;
 
 namespace {
 
@@ -46,14 +47,15 @@ constexpr std::array<std::string_view, 21> kSessionFields = {"user",          "n
                                                              "heard_ms_ago",  "control_open",
                                                              "flows"};
 constexpr uint8_t kEnoughFrom = 18;  // width at which that column is cut on a narrow screen
-constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
+constexpr daemon::DefaultPaths kDefaults = {commands::kDefaultConfig, commands::kDefaultSocket,
+                                            commands::kDefaultState};
 
 CommandOutput check_command(const ParsedCommand& command) {
     std::vector<std::string> files = command.arguments;
     if (files.empty()) {
-        files.push_back(command.value_or("--config", kDefaultConfig));
+        files.push_back(command.value_or("--config", commands::kDefaultConfig));
     }
-    return daemon::check_command(files, command, check_snapt_file);
+    return daemon::check_command(files, command, commands::check_snapt_file);
 }
 
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
@@ -153,7 +155,7 @@ std::vector<report::CommandSpec> user_commands() {
             {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};
 }
 
-std::vector<report::CommandSpec> commands() {
+std::vector<report::CommandSpec> command_specs() {
     std::vector<report::CommandSpec> all = {
         {"init", "", 0, 0,
          user_options({{"--name",
@@ -188,26 +190,26 @@ std::vector<report::CommandSpec> commands() {
              daemon::shown_as_table(report::flows_spec("--user")),
              daemon::usage_spec(),
              daemon::check_spec({config_option()}),
-             doctor_spec(),
+             commands::doctor_spec(),
              {"reload", "", 0, 0, {}, "apply changes of the configuration"}}) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : live_commands()) {
+    for (report::CommandSpec& command : commands::live_commands()) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : plan_commands(state_option())) {
+    for (report::CommandSpec& command : commands::plan_commands(state_option())) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : money_commands(state_option())) {
+    for (report::CommandSpec& command : commands::money_commands(state_option())) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : record_commands(state_option())) {
+    for (report::CommandSpec& command : commands::record_commands(state_option())) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : quota_commands(state_option())) {
+    for (report::CommandSpec& command : commands::quota_commands(state_option())) {
         all.push_back(std::move(command));
     }
-    for (report::CommandSpec& command : token_commands(config_option(), state_option())) {
+    for (report::CommandSpec& command : commands::token_commands(config_option(), state_option())) {
         all.push_back(std::move(command));
     }
     return all;
@@ -292,7 +294,7 @@ std::string ledger_text(const JsonValue& ledger) {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec program = {"snapt", commands(), daemon::common_options()};
+    static const report::ProgramSpec program = {"snapt", command_specs(), daemon::common_options()};
     return program;
 }
 
@@ -328,32 +330,32 @@ int run_program(std::span<const char* const> arguments) {
             return init_command(command);
         }
         const auto access =
-            daemon::access_to("snapt", command.value_or("--socket", kDefaultSocket));
+            daemon::access_to("snapt", command.value_or("--socket", commands::kDefaultSocket));
         if (command.name == "doctor") {
-            return doctor_command(access, command);
+            return commands::doctor_command(access, command);
         }
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
-        if (is_live_command(command.name)) {
-            return live_command(access, command, is_terminal, columns);
+        if (commands::is_live_command(command.name)) {
+            return commands::live_command(access, command, is_terminal, columns);
         }
-        if (is_plan_command(command.name)) {
-            return plan_command(command, is_terminal, columns);
+        if (commands::is_plan_command(command.name)) {
+            return commands::plan_command(command, is_terminal, columns);
         }
-        if (is_money_command(command.name)) {
-            return money_command(command, is_terminal, columns);
+        if (commands::is_money_command(command.name)) {
+            return commands::money_command(command, is_terminal, columns);
         }
-        if (is_quota_command(command.name)) {
-            return quota_command(command, is_terminal, columns);
+        if (commands::is_quota_command(command.name)) {
+            return commands::quota_command(command, is_terminal, columns);
         }
-        if (is_token_command(command.name)) {
-            return token_command(command, is_terminal, columns);
+        if (commands::is_token_command(command.name)) {
+            return commands::token_command(command, is_terminal, columns);
         }
-        if (is_record_command(command.name)) {
+        if (commands::is_record_command(command.name)) {
             const auto write = [](std::string_view text) {
                 return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
             };
-            return record_command(command, write, is_terminal, columns);
+            return commands::record_command(command, write, is_terminal, columns);
         }
         return command.name.starts_with("user ")
                    ? user_command(access, command, is_terminal, columns)

@@ -3,16 +3,13 @@
 
 #include "common/report/daemon_client.hpp"
 #include "common/report/table.hpp"
-#include "snapt/user_commands.hpp"
+#include "snapt/commands/ledger_access.hpp"
+#include "snapt/users/user_commands.hpp"
 
 #include <span>
 #include <string>
 
 namespace continuo::snapt {
-
-inline constexpr const char* kDefaultConfig = "/etc/continuo/snapt.toml";
-inline constexpr const char* kDefaultSocket = "/run/continuo/snapt.sock";
-inline constexpr const char* kDefaultState = "/var/lib/snapt";
 
 const report::ProgramSpec& program_spec();
 

@@ -10,7 +10,7 @@
 #include "common/report/check_report.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/cli.hpp"
-#include "snapt/key_file.hpp"
+#include "snapt/settings/key_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,9 +21,13 @@
 
 namespace continuo::snapt {
 
+using commands::kDefaultConfig;
+using commands::kDefaultState;
 using report::CommandOutput;
 using report::JsonValue;
 using report::ParsedCommand;
+using users::UserAction;
+using users::UserRequest;
 
 namespace {
 
@@ -106,11 +110,11 @@ CommandOutput with_warning(CommandOutput output, const JsonValue& answer) {
 std::optional<CommandOutput> take_key_options(const ParsedCommand& command, UserRequest& request) {
     const std::string form = kNameForm;
     request.device = command.value_or("--device", "");
-    if (command.has("--device") && !is_valid_name(request.device)) {
+    if (command.has("--device") && !store::is_valid_name(request.device)) {
         return failure("--device \"" + request.device + "\"; expected " + form, report::kExitUsage);
     }
     request.key_id = command.value_or("--key-id", "");
-    if (command.has("--key-id") && !is_valid_key_id(request.key_id)) {
+    if (command.has("--key-id") && !store::is_valid_key_id(request.key_id)) {
         return failure("--key-id \"" + request.key_id + "\"; expected a name such as k1",
                        report::kExitUsage);
     }
@@ -121,7 +125,8 @@ std::optional<CommandOutput> take_key_options(const ParsedCommand& command, User
     }
     if (const auto overlap = command.value("--overlap")) {
         const auto parsed = config::parse_duration(*overlap);
-        if (!parsed || *parsed > kMaxOverlap || *parsed % base::seconds(1) != base::Duration{}) {
+        if (!parsed || *parsed > users::kMaxOverlap ||
+            *parsed % base::seconds(1) != base::Duration{}) {
             return failure("--overlap \"" + *overlap +
                                "\"; expected a time such as 24h or 7d, 366d at most",
                            report::kExitUsage);
@@ -150,7 +155,7 @@ std::optional<CommandOutput> take_key_file(const ParsedCommand& command, UserReq
     }
     const base::WipedAtEnd wiped(*text);
     std::string reason;
-    const auto file = parse_key_file(*text, reason);
+    const auto file = settings::parse_key_file(*text, reason);
     if (!file) {
         return failure("--key-file " + *path + ": " + reason, report::kExitUsage);
     }
@@ -163,7 +168,7 @@ std::optional<CommandOutput> take_key_file(const ParsedCommand& command, UserReq
                            "\", and --key-id says \"" + request.key_id + "\"",
                        report::kExitUsage);
     }
-    if (!file->key_id.empty() && !is_valid_key_id(file->key_id)) {
+    if (!file->key_id.empty() && !store::is_valid_key_id(file->key_id)) {
         return failure("--key-file " + *path + " has a bad key id", report::kExitUsage);
     }
     request.key = file->key;
@@ -183,25 +188,26 @@ CommandOutput user_command_offline(const ParsedCommand& command,
         return failure("no daemon answers, and there is no " + database +
                        "; run `snapt init` first, or name --socket or --state");
     }
-    SnaptConfig config;
+    settings::SnaptConfig config;
     if (request.action == UserAction::Add || request.action == UserAction::Rotate) {
         const std::string path = command.value_or("--config", kDefaultConfig);
         const auto text = io::read_file(path, daemon::kMaxFileBytes);
         if (!text) {
             return failure("cannot read " + path + ": " + describe(text.error()));
         }
-        ParsedSnaptConfig parsed = parse_snapt_config(*text, path);
+        settings::ParsedSnaptConfig parsed = settings::parse_snapt_config(*text, path);
         if (!parsed.config) {
             return {"", report::diagnostics_text(parsed.diagnostics), report::kExitConfig};
         }
         config = std::move(*parsed.config);
     }
-    const auto users = UserStore::open(state);
+    const auto users = store::UserStore::open(state);
     if (!users) {
         return failure("cannot open " + database + ": " + describe(users.error()));
     }
     io::SystemRandom random;
-    const UserResult result = run_user_request(**users, config, request, daemon::utc_us(), random);
+    const users::UserResult result =
+        users::run_user_request(**users, config, request, daemon::utc_us(), random);
     io::match_owner(state);
     if (!result.error.empty()) {
         return failure(result.error);
@@ -252,13 +258,14 @@ CommandOutput init_command(const ParsedCommand& command) {
             return failure("cannot make " + folder + ": " + describe(made.error()));
         }
     }
-    if (const auto users = UserStore::open(state); !users) {
+    if (const auto users = store::UserStore::open(state); !users) {
         return failure("cannot make the database in " + state + ": " + describe(users.error()));
     }
     io::match_owner(state);
     config::Key identity_key{};
     io::SystemRandom().fill(identity_key);
-    if (const int reason = write_new_file(path, render_snapt_config(name, addresses, identity_key));
+    if (const int reason =
+            write_new_file(path, settings::render_snapt_config(name, addresses, identity_key));
         reason != 0) {
         return failure("cannot write " + path + ": " + std::generic_category().message(reason));
     }
@@ -276,7 +283,7 @@ CommandOutput user_command(const report::DaemonAccess& access,
                            bool is_terminal,
                            size_t columns) {
     UserRequest request;
-    const auto action = parse_user_action(std::string_view(command.name).substr(5));
+    const auto action = users::parse_user_action(std::string_view(command.name).substr(5));
     if (!action) {
         return failure("unknown command \"" + command.name + "\"", report::kExitUsage);
     }
@@ -284,14 +291,14 @@ CommandOutput user_command(const report::DaemonAccess& access,
     request.name = command.arguments.empty() ? "" : command.arguments.front();
     const auto quota = command.value("--quota");
     if (quota) {
-        request.quota = parse_user_quota(*quota);
+        request.quota = users::parse_user_quota(*quota);
         if (!request.quota) {
             return failure("--quota \"" + *quota +
                                "\"; expected a size per day or month, such as 50GiB/month",
                            report::kExitUsage);
         }
     }
-    if (request.action != UserAction::List && !is_valid_name(request.name)) {
+    if (request.action != UserAction::List && !store::is_valid_name(request.name)) {
         return failure("user name \"" + request.name + "\"; expected " + kNameForm,
                        report::kExitUsage);
     }
@@ -311,8 +318,8 @@ CommandOutput user_command(const report::DaemonAccess& access,
     };
     JsonValue told;
     const CommandOutput output = report::ask_daemon(
-        watched, user_request_json(request, quota), report::kUsageTimeout, command.has("--json"),
-        [&](const JsonValue& answer) {
+        watched, users::user_request_json(request, quota), report::kUsageTimeout,
+        command.has("--json"), [&](const JsonValue& answer) {
             told = answer;
             return user_answer_text(answer, request, command.has("--block"), is_terminal, columns);
         });

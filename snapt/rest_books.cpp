@@ -6,10 +6,10 @@
 #include "common/report/json.hpp"
 #include "common/report/json_value.hpp"
 #include "snapt/accounting/quota.hpp"
-#include "snapt/accounting/record_store.hpp"
-#include "snapt/record_commands.hpp"
-#include "snapt/statement_command.hpp"
-#include "snapt/user_commands.hpp"
+#include "snapt/commands/record_commands.hpp"
+#include "snapt/commands/statement_command.hpp"
+#include "snapt/ledger/record_store.hpp"
+#include "snapt/users/user_commands.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -19,11 +19,16 @@ namespace continuo::snapt {
 using base::Errc;
 using base::Error;
 using base::Result;
+using ledger::RecordPlace;
 using report::JsonValue;
 using report::JsonWriter;
 using rest::Call;
 using rest::Operation;
 using rest::Outcome;
+using store::Balance;
+using store::balance_of;
+using store::Database;
+using store::OpenMode;
 
 namespace {
 
@@ -61,7 +66,7 @@ Result<int64_t> account_of(Database& database, const Call& call) {
     if (call.is_self()) {
         return call.caller.account_id;
     }
-    const auto all = CTN_TRY(balances(database, call.name));
+    const auto all = CTN_TRY(store::balances(database, call.name));
     for (const Balance& balance : all) {
         if (!balance.removed_us) {
             return balance.account.id;
@@ -71,7 +76,7 @@ Result<int64_t> account_of(Database& database, const Call& call) {
 }
 
 Result<std::string> accounts(Database& database) {
-    const auto all = CTN_TRY(balances(database));
+    const auto all = CTN_TRY(store::balances(database));
     JsonWriter json;
     json.begin_array();
     for (const Balance& balance : all) {
@@ -135,12 +140,12 @@ Outcome outcome_of(const Error& error) {
     }
 }
 
-std::optional<UsageQuery> rest_usage_query(const Call& call, std::string& failure) {
-    UsageQuery query;
+std::optional<ledger::UsageQuery> rest_usage_query(const Call& call, std::string& failure) {
+    ledger::UsageQuery query;
     std::string by = call.target.value("by").value_or("");
     while (!by.empty()) {
         const size_t end = std::min(by.find(','), by.size());
-        const auto key = parse_usage_key(by.substr(0, end));
+        const auto key = ledger::parse_usage_key(by.substr(0, end));
         if (!key || query.by.size() == 6) {
             failure = "by: expected some of user, class, snapt, day, month, app";
             return std::nullopt;
@@ -149,7 +154,7 @@ std::optional<UsageQuery> rest_usage_query(const Call& call, std::string& failur
         by.erase(0, end + 1);
     }
     query.zone = call.target.value("zone").value_or("UTC");
-    const auto zone = TimeZone::load(query.zone);
+    const auto zone = store::TimeZone::load(query.zone);
     if (!zone) {
         failure = "zone: there is no such time zone";
         return std::nullopt;
@@ -241,16 +246,16 @@ Result<std::string> RestBooks::records(Database& database, const Call& call, std
                      "expected after=NAME/EPOCH/SEQ, limit from 1 to 10000, format json or csv", 0};
     }
     const bool is_csv = format == "csv";
-    std::string text = is_csv ? record_csv_head() : "{\"records\":[";
+    std::string text = is_csv ? commands::record_csv_head() : "{\"records\":[";
     std::string last;
     size_t count = 0;
-    CTN_TRY(visit_records_of(
+    CTN_TRY(ledger::visit_records_of(
         database, *query, static_cast<size_t>(*limit),
         [&](const flow::UsageRecord& record) {
             if (is_csv) {
-                text += record_csv(record);
+                text += commands::record_csv(record);
             } else {
-                text += (count == 0 ? "" : ",") + record_json(record);
+                text += (count == 0 ? "" : ",") + commands::record_json(record);
             }
             last = place_text(record);
             ++count;
@@ -271,37 +276,38 @@ Result<std::string> RestBooks::statement(Database& database, const Call& call, s
     if (format != "json" && format != "csv" && format != "html") {
         return Error{Errc::InvalidConfig, "expected format json, csv or html", 0};
     }
-    const AccountStatement statement =
-        CTN_TRY(account_statement(database, account_id, call.target.value("month").value_or(""),
-                                  call.target.value("zone").value_or("")));
+    const accounting::AccountStatement statement = CTN_TRY(
+        accounting::account_statement(database, account_id, call.target.value("month").value_or(""),
+                                      call.target.value("zone").value_or("")));
     if (format == "csv") {
         type = "text/csv; charset=utf-8";
-        return statement_csv(statement);
+        return commands::statement_csv(statement);
     }
     if (format == "html") {
         type = "text/html; charset=utf-8";
-        return statement_page(statement);
+        return commands::statement_page(statement);
     }
-    return rest::with_large_as_text(statement_json(statement));
+    return rest::with_large_as_text(commands::statement_json(statement));
 }
 
 Result<std::string> RestBooks::quota(Database& database, const Call& call, int64_t now_us) {
     const int64_t account_id = CTN_TRY(account_of(database, call));
     JsonWriter json;
     json.begin_object().field("user", call.name);
-    std::optional<QuotaUse> found;
-    const auto uses = CTN_TRY(quota_uses(database, call.name, now_us));
-    for (const QuotaUse& use : uses) {
+    std::optional<accounting::QuotaUse> found;
+    const auto uses = CTN_TRY(accounting::quota_uses(database, call.name, now_us));
+    for (const accounting::QuotaUse& use : uses) {
         if (use.terms.account.id == account_id) {
             found = use;
         }
     }
     if (found && found->terms.quota) {
-        const AccountTerms& terms = found->terms;
+        const accounting::AccountTerms& terms = found->terms;
         json.field("quota_bytes", terms.quota->bytes).field("period", terms.quota->period);
-        json.field("zone", terms.zone).field("from", terms.from_us / kUsPerSecond);
-        json.field("until", terms.until_us / kUsPerSecond).field("used_bytes", found->used_bytes);
-        json.field("then", to_string(terms.then));
+        json.field("zone", terms.zone).field("from", terms.from_us / store::kUsPerSecond);
+        json.field("until", terms.until_us / store::kUsPerSecond)
+            .field("used_bytes", found->used_bytes);
+        json.field("then", accounting::to_string(terms.then));
     } else {
         for (const char* name :
              {"quota_bytes", "period", "zone", "from", "until", "used_bytes", "then"}) {
@@ -315,14 +321,15 @@ Result<std::string> RestBooks::quota(Database& database, const Call& call, int64
 Outcome RestBooks::set_quota_of(const Call& call, int64_t now_us) {
     const auto body = body_of(call);
     const auto text = body ? (*body)["quota"].string() : std::nullopt;
-    const auto quota = text ? parse_user_quota(*text) : std::nullopt;
+    const auto quota = text ? users::parse_user_quota(*text) : std::nullopt;
     const bool is_none = body && body->has("quota") && (*body)["quota"].is_null();
     if (!quota && !is_none) {
         return rest::problem(kUnprocessable,
                              R"(expected {"quota": "50GiB/month"}, or null for none)");
     }
     const auto zone = (*body)["zone"].string();
-    const auto then = body->has("then") ? parse_exhaustion(body->text("then")) : std::nullopt;
+    const auto then =
+        body->has("then") ? accounting::parse_exhaustion(body->text("then")) : std::nullopt;
     if (body->has("then") && !then) {
         return rest::problem(kUnprocessable,
                              R"(expected "then": "notify", "stop" or "throttle=1mbit")");
@@ -331,11 +338,11 @@ Outcome RestBooks::set_quota_of(const Call& call, int64_t now_us) {
     if (!database) {
         return outcome_of(database.error());
     }
-    TermsChange change;
+    accounting::TermsChange change;
     change.quota.emplace(quota);
     change.zone = zone ? std::optional(std::string(*zone)) : std::nullopt;
     change.then = then;
-    const auto changed = change_terms(*database, call.name, change);
+    const auto changed = accounting::change_terms(*database, call.name, change);
     if (!changed) {
         return outcome_of(changed.error());
     }
@@ -349,18 +356,18 @@ Outcome RestBooks::book_for(const Call& call, int64_t now_us) {
     const bool is_topup = call.operation == Operation::Topup;
     const auto credit = body ? (*body)[is_topup ? "amount" : "credit"].string() : std::nullopt;
     const auto debit = body && !is_topup ? (*body)["debit"].string() : std::nullopt;
-    const auto amount_ud = parse_denarii(credit.value_or(debit.value_or("")));
+    const auto amount_ud = store::parse_denarii(credit.value_or(debit.value_or("")));
     if (credit.has_value() == debit.has_value() || !amount_ud || *amount_ud == 0) {
         return rest::problem(kUnprocessable,
                              is_topup ? R"(expected {"amount": "50"}, in denarii)"
                                       : R"(expected {"credit": "0.25"} or {"debit": "0.25"})");
     }
-    if (is_reserved_ref(call.key)) {
+    if (ledger::is_reserved_ref(call.key)) {
         return rest::problem(kUnprocessable, "u:, d: and r: begin the keys of usage");
     }
-    MoneyEntry entry;
+    store::MoneyEntry entry;
     entry.user_id = call.name;
-    entry.kind = is_topup ? EntryKind::Topup : EntryKind::Adjust;
+    entry.kind = is_topup ? store::EntryKind::Topup : store::EntryKind::Adjust;
     entry.amount_ud = credit ? *amount_ud : -*amount_ud;
     entry.ref = call.key;
     entry.note = body->text("note");
@@ -370,7 +377,7 @@ Outcome RestBooks::book_for(const Call& call, int64_t now_us) {
     if (!database) {
         return outcome_of(database.error());
     }
-    const auto booked = book(*database, entry);
+    const auto booked = store::book(*database, entry);
     if (!booked) {
         return booked.error().code == Errc::LimitReached
                    ? rest::problem(kUnprocessable, booked.error().where)

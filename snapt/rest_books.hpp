@@ -2,9 +2,9 @@
 // statements, quotas, bookings. Blocking; belongs to one thread.
 #pragma once
 
-#include "snapt/accounting/database.hpp"
-#include "snapt/accounting/usage.hpp"
+#include "snapt/ledger/usage.hpp"
 #include "snapt/rest/api.hpp"
+#include "snapt/store/database.hpp"
 
 #include <atomic>
 #include <memory>
@@ -25,7 +25,7 @@ inline constexpr size_t kRestRecords = 1'000;
 rest::Outcome outcome_of(const base::Error& error);
 
 // Parameters of usage and records. Nothing, with the reason in `failure`, when one is wrong.
-std::optional<UsageQuery> rest_usage_query(const rest::Call& call, std::string& failure);
+std::optional<ledger::UsageQuery> rest_usage_query(const rest::Call& call, std::string& failure);
 
 class RestBooks {
   public:
@@ -39,18 +39,19 @@ class RestBooks {
     void end() { is_ending_ = true; }
 
   private:
-    base::Result<Database*> reader();
+    base::Result<store::Database*> reader();
     base::Result<std::string> ask(const rest::Call& call, int64_t now_us, std::string& type);
     base::Result<std::string>
-    records(Database& database, const rest::Call& call, std::string& type);
+    records(store::Database& database, const rest::Call& call, std::string& type);
     base::Result<std::string>
-    statement(Database& database, const rest::Call& call, std::string& type);
-    base::Result<std::string> quota(Database& database, const rest::Call& call, int64_t now_us);
+    statement(store::Database& database, const rest::Call& call, std::string& type);
+    base::Result<std::string>
+    quota(store::Database& database, const rest::Call& call, int64_t now_us);
     rest::Outcome set_quota_of(const rest::Call& call, int64_t now_us);
     rest::Outcome book_for(const rest::Call& call, int64_t now_us);
 
     std::string path_;
-    std::optional<Database> reader_;
+    std::optional<store::Database> reader_;
     std::atomic<bool> is_ending_{false};
 };
 

@@ -7,11 +7,11 @@
 #include "common/io/worker_thread.hpp"
 #include "common/report/json.hpp"
 #include "common/report/json_value.hpp"
-#include "snapt/accounting/ledger.hpp"
-#include "snapt/control_thread.hpp"
+#include "snapt/accounting/usage_json.hpp"
+#include "snapt/ledger/ledger.hpp"
+#include "snapt/links/control_thread.hpp"
 #include "snapt/rest/metrics.hpp"
 #include "snapt/rest_books.hpp"
-#include "snapt/usage_json.hpp"
 
 #include <deque>
 #include <map>
@@ -80,7 +80,7 @@ struct RestService::Inner final : rest::Backend {
 
     RestSources sources;
     std::string name;
-    ControlThread thread{"snapt-rest", kRestNiceness};
+    links::ControlThread thread{"snapt-rest", kRestNiceness};
     daemon::HandlerGate<Inner> gate;
     std::unique_ptr<RestBooks> books;
     std::unique_ptr<io::WorkerThread> worker;  // before `books` goes
@@ -290,15 +290,17 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
     // A token of scope read reveals no prices.
     const bool has_money = call.caller.scope != Scope::Read;
     const bool is_asked = sources.accountant.usage(
-        *query, daemon::utc_us(), [gate = gate, done, has_money](Result<UsageReport> usage) {
+        *query, daemon::utc_us(),
+        [gate = gate, done, has_money](Result<ledger::UsageReport> usage) {
             if (usage && !has_money) {
                 usage->price_permille.reset();
-                for (UsageRow& row : usage->rows) {
+                for (ledger::UsageRow& row : usage->rows) {
                     row.gross_ud = row.discount_ud = row.net_ud = row.balance_ud = std::nullopt;
                 }
             }
-            Outcome outcome = usage ? Outcome{200, rest::with_large_as_text(usage_json(*usage))}
-                                    : outcome_of(usage.error());
+            Outcome outcome =
+                usage ? Outcome{200, rest::with_large_as_text(accounting::usage_json(*usage))}
+                      : outcome_of(usage.error());
             static_cast<void>(gate.tell(
                 [done, outcome = std::move(outcome)](Inner& /*inner*/) { done(outcome); }));
         });
@@ -344,7 +346,7 @@ Result<void> RestService::start(const RestOptions& options, std::string& failure
     Inner& inner = *inner_;
     inner.name = options.name;
     const std::string folder = options.state_directory + "/";
-    inner.books = std::make_unique<RestBooks>(folder + kLedgerFileName);
+    inner.books = std::make_unique<RestBooks>(folder + store::kLedgerFileName);
     inner.tokens = std::make_unique<rest::TokenStore>(folder + rest::kTokenFileName);
     inner.api = std::make_unique<rest::Api>(*inner.tokens, inner);
     failure = "cannot open the REST interface";

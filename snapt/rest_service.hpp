@@ -35,7 +35,7 @@ struct RestOptions {
 // All must outlive the service's thread.
 struct RestSources {
     io::EventLoop& data_loop;
-    Accountant& accountant;
+    accounting::Accountant& accountant;
     // On the data loop: the JSON of `status`, `sessions` or a page of `flows`.
     std::function<std::string(std::string_view command, size_t after)> answer;
     // On the data loop: ends the session of that id (hex). False: there is none.

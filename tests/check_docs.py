@@ -25,7 +25,7 @@ ALSO_KNOWN = {"--help", "--version"}  # of the parser, not of a command
 # Man page: the sources whose Section readers know its keys.
 KEY_SOURCES = {
     "cnapt.toml.5": ("cnapt/node_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
-    "snapt.toml.5": ("snapt/snapt_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
+    "snapt.toml.5": ("snapt/settings/snapt_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "policy.toml.5": ("classifier/policy_file.cpp",),
     "plan.toml.5": ("rating/plan_file.cpp",),
 }
@@ -147,7 +147,7 @@ def check_keys():
 def check_operations():
     text = read("docs/OPERATIONS.md")
     reasons = re.search(r"kDropReasonNames = \{(.*?)\};", read("common/base/drop_reason.hpp"), re.DOTALL)[1]
-    counters = [name for source in ("cnapt/routes.hpp", "snapt/nat.hpp")
+    counters = [name for source in ("cnapt/routes.hpp", "snapt/nat/nat.hpp")
                 for name in re.findall(r'k\w+Counter = "(\w+)"', read(source))]
     for word in re.findall(r'"(\w+)"', reasons) + counters:
         if f"`{word}`" not in text:
@@ -162,7 +162,7 @@ def refusals_of_code():
             if text and "RejectReason::" in arguments:
                 yield text[1]
     for name in ("kDiskFullText", "kDrainingText"):
-        yield re.search(name + r' =\s*"([^"]+)"', read("snapt/admission.hpp"))[1]
+        yield re.search(name + r' =\s*"([^"]+)"', read("snapt/users/admission.hpp"))[1]
     begin, end = re.search(r'return "(this SNAPT speaks version ).*?"(, the node )"', read("common/control/message.cpp")).groups()
     yield begin + re.search(r"kProtocolVersion = (\d+)", read("common/wire/constants.hpp"))[1] + end
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Fails when a file includes a layer it may not see. The table is the architecture (ARCHITECTURE.md draws it)."""
+import collections
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,26 @@ BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
 SHARED = PURE | {"common/control", "common/path", "common/session", "common/config", "common/report", "common/io",
                  "common/dataplane", "common/daemon", "classifier", "policy"}
+
+# The rooms of snapt, lowest first.
+SNAPT = {
+    "snapt/rest": BASE | {"common/config", "common/report", "common/io"},
+    "snapt/settings": BASE | {"common/control", "common/config", "common/io"},
+    "snapt/store": BASE | {"common/config", "common/io", "rating"},
+    "snapt/ledger": BASE | {"common/flow", "common/io", "rating", "snapt/settings", "snapt/store"},
+    "snapt/accounting": BASE | {"common/flow", "common/control", "common/config", "common/report", "common/io", "common/daemon",
+                                "rating", "snapt/store", "snapt/ledger"},
+    "snapt/nat": BASE | {"common/packet", "common/control", "common/report", "common/io", "common/dataplane", "common/daemon",
+                         "snapt/settings", "snapt/store"},
+    "snapt/relay": BASE | {"common/packet", "common/wire", "common/flow", "common/control", "common/session", "common/report",
+                           "common/io", "common/dataplane", "snapt/accounting", "snapt/nat"},
+    "snapt/links": BASE | {"common/control", "common/io", "common/dataplane", "common/daemon", "snapt/store"},
+    "snapt/users": BASE | {"common/control", "common/config", "common/report", "common/io", "common/dataplane", "common/daemon",
+                           "snapt/settings", "snapt/store", "snapt/accounting", "snapt/nat", "snapt/relay", "snapt/links"},
+    "snapt/commands": BASE | {"common/flow", "common/config", "common/report", "common/io", "common/daemon", "snapt/rest",
+                              "snapt/settings", "snapt/store", "snapt/ledger", "snapt/accounting", "snapt/nat", "snapt/relay",
+                              "snapt/links", "snapt/users"},
+}
 
 MAY_INCLUDE = {
     "common/base": set(),
@@ -31,22 +52,25 @@ MAY_INCLUDE = {
     "policy": BASE | {"common/packet", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
     "cnapt": SHARED,
-    "snapt/rest": BASE | {"common/config", "common/report", "common/io"},
-    "snapt": SHARED | {"rating", "snapt/rest"},
-    "tests": SHARED | {"cnapt", "snapt", "snapt/rest", "rating", "tests"},
+    **SNAPT,
+    "snapt": SHARED | {"rating", *SNAPT},
+    "tests": SHARED | {"cnapt", "snapt", *SNAPT, "rating", "tests"},
 }
+
+MOST_FILES = 30  # in a room
 
 # Headers of the system and of libraries that only some layers may see.
 RESERVED = {
     r"uv\.h": {"common/io"},
-    r"sqlite3\.h": {"snapt", "tests"},
+    r"sqlite3\.h": {"snapt/store", "tests"},
     r"toml\.hpp": {"common/config"},
     r"nlohmann/.*": {"common/report", "tests"},
-    r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt", "snapt/rest"},
+    r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt/rest", "snapt/store", "snapt/ledger"},
     r"microhttpd\.h": {"snapt/rest"},
     r"zstd.*\.h": {"common/compress", "tests"},
-    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", "snapt", "snapt/rest",
-                                                                              "tests"},
+    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {
+        "common/io", "common/daemon", "cnapt", "snapt", "snapt/rest", "snapt/store", "snapt/ledger", "snapt/nat", "snapt/links",
+        "snapt/commands", "tests"},
 }
 
 
@@ -76,6 +100,9 @@ def check(source):
 def main():
     tracked = subprocess.run(["git", "ls-files", "*.cpp", "*.hpp"], capture_output=True, text=True, check=True).stdout
     faults = [fault for name in tracked.split() for fault in check(pathlib.Path(name))]
+    held = collections.Counter(str(pathlib.Path(name).parent) for name in tracked.split())
+    faults += [f"{room}: {held[room]} files; nobody finds his way among more than {MOST_FILES}"
+               for room in ("snapt", *SNAPT) if held[room] > MOST_FILES]
     print("\n".join(faults) if faults else f"layers: {len(tracked.split())} files, none crosses a line")
     return 1 if faults else 0
 

@@ -1,16 +1,19 @@
 #include "snapt/accounting/account_statement.hpp"
 
 #include "common/config/units.hpp"
-#include "snapt/accounting/time_zone.hpp"
+#include "snapt/store/time_zone.hpp"
 
 #include <map>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Errc;
 using base::Error;
 using base::Result;
+using ledger::ChargeSums;
+using store::Database;
+using store::Statement;
 
 constexpr Error kNoMonth{Errc::InvalidConfig, "expected a month, such as 2026-11", 0};
 
@@ -40,7 +43,7 @@ Result<std::string> account_zone(Database& database, int64_t account_id) {
 }
 
 Result<void> take_span(AccountStatement& statement) {
-    const TimeZone zone = CTN_TRY(TimeZone::load(statement.zone));
+    const store::TimeZone zone = CTN_TRY(store::TimeZone::load(statement.zone));
     const auto from_us = zone.parse_time_us(statement.month);
     const auto to_us = zone.parse_time_us(CTN_TRY(month_after(statement.month)));
     if (!from_us || !to_us) {
@@ -59,8 +62,8 @@ Result<void> take_usage(Database& database, AccountStatement& statement) {
         "WHERE c.account_id=?1 AND c.quarter>=?2 AND c.quarter<?3 AND c.replaces IS NULL AND "
         "coalesce(e.kind,'usage')='usage' GROUP BY c.cls ORDER BY c.cls"));
     select.bind(1, statement.account.id)
-        .bind(2, statement.from_us / kQuarterUs)
-        .bind(3, statement.to_us / kQuarterUs);
+        .bind(2, statement.from_us / ledger::kQuarterUs)
+        .bind(3, statement.to_us / ledger::kQuarterUs);
     while (CTN_TRY(select.step())) {
         StatementUsage usage;
         usage.cls = select.integer(0);
@@ -103,11 +106,13 @@ Result<ChargeEntries> take_late(Database& database, AccountStatement& statement)
     return entries;
 }
 
-void take_entry(AccountStatement& statement, const ChargeEntries& of_charges, MoneyEntry entry) {
+void take_entry(AccountStatement& statement,
+                const ChargeEntries& of_charges,
+                store::MoneyEntry entry) {
     const auto of_charge = of_charges.find(entry.entry_id);
-    if (entry.kind == EntryKind::Usage) {
+    if (entry.kind == store::EntryKind::Usage) {
         statement.usage_ud += entry.amount_ud;
-    } else if (entry.kind == EntryKind::Discount) {
+    } else if (entry.kind == store::EntryKind::Discount) {
         statement.discount_ud += entry.amount_ud;
     } else if (of_charge != of_charges.end()) {
         (of_charge->second ? statement.rerated_ud : statement.late_ud) += entry.amount_ud;
@@ -121,7 +126,7 @@ void take_entry(AccountStatement& statement, const ChargeEntries& of_charges, Mo
 
 Result<void> take_entries(Database& database, AccountStatement& statement) {
     const ChargeEntries of_charges = CTN_TRY(take_late(database, statement));
-    CTN_TRY(visit_entries_of(database, statement.account.id, [&](MoneyEntry entry) {
+    CTN_TRY(store::visit_entries_of(database, statement.account.id, [&](store::MoneyEntry entry) {
         statement.closing_ud += entry.at_us < statement.to_us ? entry.amount_ud : 0;
         if (entry.at_us < statement.from_us) {
             statement.opening_ud += entry.amount_ud;
@@ -138,10 +143,10 @@ Result<AccountStatement> account_statement(Database& database,
                                            int64_t account_id,
                                            const std::string& month,
                                            const std::string& zone) {
-    ReadMoment moment(database);
+    store::ReadMoment moment(database);
     CTN_TRY(moment.begin());
     AccountStatement statement;
-    statement.account = CTN_TRY(balance_of(database, account_id)).account;
+    statement.account = CTN_TRY(store::balance_of(database, account_id)).account;
     statement.month = month;
     statement.zone = zone.empty() ? CTN_TRY(account_zone(database, account_id)) : zone;
     CTN_TRY(take_span(statement));
@@ -150,4 +155,4 @@ Result<AccountStatement> account_statement(Database& database,
     return statement;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -10,16 +10,18 @@
 
 #include <sys/resource.h>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 using base::Result;
 using daemon::utc_us;
+using ledger::Ledger;
+using ledger::LedgerStatus;
 
 Result<std::unique_ptr<Accountant>>
-Accountant::start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days) {
+Accountant::start(const ledger::LedgerOptions& options, int64_t now_us, uint32_t retention_days) {
     auto ledger = CTN_TRY(Ledger::open(options, now_us));
-    auto desk =
-        CTN_TRY(UsageDesk::start(options.state_directory + "/" + kLedgerFileName, retention_days));
+    auto desk = CTN_TRY(
+        UsageDesk::start(options.state_directory + "/" + store::kLedgerFileName, retention_days));
     return std::unique_ptr<Accountant>(new Accountant(std::move(ledger), std::move(desk)));
 }
 
@@ -40,7 +42,7 @@ Accountant::~Accountant() {
     end_thread();
 }
 
-std::optional<uint32_t> Accountant::open_session(const SessionIdentity& identity,
+std::optional<uint32_t> Accountant::open_session(const ledger::SessionIdentity& identity,
                                                  Committed committed,
                                                  std::shared_ptr<UserMeter> meter) {
     const uint32_t number = next_session_number_.fetch_add(1, std::memory_order_relaxed);
@@ -49,7 +51,9 @@ std::optional<uint32_t> Accountant::open_session(const SessionIdentity& identity
     return accepted ? std::optional(number) : std::nullopt;
 }
 
-bool Accountant::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
+bool Accountant::close_session(uint32_t number,
+                               const ledger::SessionOverhead& overhead,
+                               int64_t now_us) {
     return push({{}, {}, [=](Ledger& ledger) { ledger.close_session(number, overhead, now_us); }});
 }
 
@@ -70,13 +74,13 @@ void Accountant::tick(int64_t now_us) {
     desk_->tick(now_us);
 }
 
-bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) {
+bool Accountant::usage(const ledger::UsageQuery& query, int64_t now_us, UsageDone done) {
     return desk_->may_ask(query) && push({{}, Question{query, now_us, std::move(done)}, {}});
 }
 
 Accountant::UsageDone Accountant::priced(UsageDone done) const {
     return [done = std::move(done),
-            permille = ledger_->options().price_permille](Result<UsageReport> usage) {
+            permille = ledger_->options().price_permille](Result<ledger::UsageReport> usage) {
         if (usage) {
             usage->price_permille = permille;
         }
@@ -160,7 +164,7 @@ LedgerStatus Accountant::status() const {
     if (write_error_) {
         status.write_error = write_error_->where;
         status.write_error_since_us = write_error_since_us_;
-        status.is_disk_full = is_disk_full(*write_error_);
+        status.is_disk_full = store::is_disk_full(*write_error_);
     }
     return status;
 }
@@ -352,7 +356,7 @@ void Accountant::commit(std::vector<Opening>& openings) {
     if (openings.empty()) {
         return;
     }
-    std::vector<SessionOpening> sessions;
+    std::vector<ledger::SessionOpening> sessions;
     sessions.reserve(openings.size());
     std::erase_if(openings, [this](const Opening& opening) {
         const auto prepared = prepare(opening);
@@ -388,4 +392,4 @@ void Accountant::note(const Result<size_t>& sealed) {
     was_failing_ = !sealed;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

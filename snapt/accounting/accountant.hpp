@@ -4,10 +4,10 @@
 // happens in the slots.
 #pragma once
 
+#include "snapt/accounting/app_names.hpp"
 #include "snapt/accounting/credit_watch.hpp"
-#include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/usage_desk.hpp"
-#include "snapt/app_names.hpp"
+#include "snapt/ledger/ledger.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -18,7 +18,7 @@
 #include <optional>
 #include <thread>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // Most queued commands. A further one is refused and counted; the caller tries again later or
 // refuses the session.
@@ -37,7 +37,7 @@ class Accountant {
     using UsageDone = UsageDesk::Done;
 
     static base::Result<std::unique_ptr<Accountant>>
-    start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days = 0);
+    start(const ledger::LedgerOptions& options, int64_t now_us, uint32_t retention_days = 0);
     Accountant(const Accountant&) = delete;
     Accountant& operator=(const Accountant&) = delete;
     // Without stop() nothing more is sealed: the next start recovers it.
@@ -50,16 +50,16 @@ class Accountant {
     // Opens a session, whose number its flows' slots use. Traffic may flow once `committed` was
     // called with it. A meter, which has counted nothing, has its quota and credit by then, and is
     // watched; if they cannot be read, there is no session.
-    std::optional<uint32_t> open_session(const SessionIdentity& identity,
+    std::optional<uint32_t> open_session(const ledger::SessionIdentity& identity,
                                          Committed committed,
                                          std::shared_ptr<UserMeter> meter = nullptr);
-    bool close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
+    bool close_session(uint32_t number, const ledger::SessionOverhead& overhead, int64_t now_us);
     // Takes the new entries of `names`, some time later.
     bool name_apps(uint32_t session_number, std::shared_ptr<AppNames> names);
     // Call each second. Replaces a tick that was not served yet.
     void tick(int64_t now_us);
     // Seals, then sums. False: too many questions wait.
-    bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
+    bool usage(const ledger::UsageQuery& query, int64_t now_us, UsageDone done);
 
     // A grant of credit is used up (UserMeter): looks at credits as soon as it can.
     void look_soon();
@@ -75,30 +75,30 @@ class Accountant {
 
     // Any thread. Result of a database write: an error, or nothing.
     void note_write(const std::optional<base::Error>& error);
-    LedgerStatus status() const;
+    ledger::LedgerStatus status() const;
     uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }
     uint64_t pruned_records() const { return desk_->pruned_records(); }
 
   private:
     struct Opening {
-        SessionOpening session;
+        ledger::SessionOpening session;
         Committed committed;
         std::shared_ptr<UserMeter> meter;
     };
     struct Question {
-        UsageQuery query;
+        ledger::UsageQuery query;
         int64_t at_us = 0;
         UsageDone done;
     };
     struct Command {
         std::optional<Opening> opening;
         std::optional<Question> question;
-        std::function<void(Ledger&)> action;
+        std::function<void(ledger::Ledger&)> action;
     };
 
     using Clock = std::chrono::steady_clock;
 
-    Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk> desk);
+    Accountant(std::unique_ptr<ledger::Ledger> ledger, std::unique_ptr<UsageDesk> desk);
     bool push(Command command);
     void run();
     void serve(std::deque<Command> commands);
@@ -113,7 +113,7 @@ class Accountant {
     void seal_for_quotas(int64_t now_us);
     void end_thread();
 
-    std::unique_ptr<Ledger> ledger_;  // the thread's while it runs, but for live()
+    std::unique_ptr<ledger::Ledger> ledger_;  // the thread's while it runs, but for live()
     std::unique_ptr<UsageDesk> desk_;
     int64_t epoch_;
     std::atomic<uint32_t> next_session_number_{1};
@@ -134,11 +134,11 @@ class Accountant {
     bool is_ending_ = false;
     bool is_look_asked_ = false;
     std::function<void()> on_credit_;
-    LedgerStatus status_;
+    ledger::LedgerStatus status_;
     std::optional<base::Error> write_error_;  // of the latest write; nothing: it went well
     int64_t write_error_since_us_ = 0;
 
     std::thread thread_;
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

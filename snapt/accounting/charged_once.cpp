@@ -5,10 +5,12 @@
 #include <tuple>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Result;
+using store::Database;
+using store::Statement;
 
 // Numbers of records charged together.
 struct ChargedRange {
@@ -156,4 +158,4 @@ Result<void> verify_charged_once(Database& database, Faults& faults) {
     return {};
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,11 +1,11 @@
 // Part of verify: whether every booked usage record is in one charge.
 #pragma once
 
-#include "snapt/accounting/database.hpp"
+#include "snapt/store/database.hpp"
 
 #include <string>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // "12 records", or what is wrong with some of them and where it starts.
 class Faults {
@@ -28,6 +28,6 @@ class Faults {
 // Ranges of records charged together do not overlap and end where `booked` says. They hold as many
 // records as the charges, or fewer where old ones were removed; no record of an account lies
 // between them.
-base::Result<void> verify_charged_once(Database& database, Faults& faults);
+base::Result<void> verify_charged_once(store::Database& database, Faults& faults);
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,7 +1,7 @@
 #include "snapt/accounting/credit_watch.hpp"
 
-#include "snapt/accounting/bounded_sum.hpp"
-#include "snapt/accounting/charge_rows.hpp"
+#include "snapt/ledger/charge_rows.hpp"
+#include "snapt/store/bounded_sum.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +9,17 @@
 #include <limits>
 #include <utility>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Errc;
 using base::Error;
 using base::Result;
+using store::bounded_sum;
+using store::Database;
+using store::EntryKind;
+using store::ReadMoment;
+using store::Statement;
 
 // Records end in their order, but for a clock that was set meanwhile: further back nobody looks.
 constexpr int64_t kDisorderUs = 3'600'000'000;
@@ -59,11 +64,11 @@ constexpr std::string_view kIsUnbooked =
     "((usage_record.epoch,usage_record.seq)<=(b.epoch,b.seq) OR (usage_record.epoch=b.epoch AND "
     "usage_record.seq<=b.until_seq AND (usage_record.account_id,(t_end-1)/900000000)<="
     "(b.account_id,b.quarter))))";
-static_assert(kQuarterUs == 900'000'000);
+static_assert(ledger::kQuarterUs == 900'000'000);
 
 // Corrections of usage are none.
 bool is_payment(std::string_view kind, int64_t amount_ud, std::string_view ref) {
-    return amount_ud > 0 && !is_reserved_ref(ref) &&
+    return amount_ud > 0 && !ledger::is_reserved_ref(ref) &&
            (kind == to_string(EntryKind::Topup) || kind == to_string(EntryKind::Adjust) ||
             kind == to_string(EntryKind::Refund));
 }
@@ -74,20 +79,22 @@ constexpr const char* kSelectMoney =
 
 }  // namespace
 
-Result<int64_t> CreditWatch::cost_of(const ChargedRecord& record, const std::string& snapt_id) {
-    const PlanTerms terms = plans_.in_force(record.account_id, record.quarter() * kQuarterUs);
+Result<int64_t> CreditWatch::cost_of(const ledger::ChargedRecord& record,
+                                     const std::string& snapt_id) {
+    const store::PlanTerms terms =
+        plans_.in_force(record.account_id, record.quarter() * ledger::kQuarterUs);
     const auto plan = plans_.plan(database_, terms);
     if (!plan && plan.error().code != Errc::Malformed && plan.error().code != Errc::NotFound) {
         return plan.error();
     }
-    ChargeSums sums;  // a plan that cannot be read charges nothing, as when it is booked
-    add_record(sums, record, plan ? plan->get() : nullptr,
-               plans_.multiplier(snapt_id, record.epoch));
+    ledger::ChargeSums sums;  // a plan that cannot be read charges nothing, as when it is booked
+    ledger::add_record(sums, record, plan ? plan->get() : nullptr,
+                       plans_.multiplier(snapt_id, record.epoch));
     return sums.net_ud();
 }
 
 Result<int64_t> CreditWatch::cost_of(const flow::UsageRecord& record) {
-    return cost_of(charged_record(record), record.snapt_id);
+    return cost_of(ledger::charged_record(record), record.snapt_id);
 }
 
 Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
@@ -96,7 +103,7 @@ Result<void> CreditWatch::add(const std::shared_ptr<UserMeter>& meter) {
         recount_all();
         return taken.error();
     }
-    const Account& account = meter->account();
+    const store::Account& account = meter->account();
     const auto known = accounts_.find(account.id);
     if (known != accounts_.end()) {
         meter->set_credit(grant_from(known->second, meter->counted()));
@@ -159,16 +166,16 @@ Result<void> CreditWatch::recount(int64_t account_id, Watched& watched) {
     if (!first_us) {
         return {};
     }
-    const std::string sql = select_charged("WHERE user_id=?1 AND account_id=?2 AND t_end>=?3 AND " +
-                                               std::string(kIsUnbooked),
-                                           "usage_account_time");
+    const std::string sql = ledger::select_charged(
+        "WHERE user_id=?1 AND account_id=?2 AND t_end>=?3 AND " + std::string(kIsUnbooked),
+        "usage_account_time");
     Statement select = CTN_TRY(database_.prepare(sql.c_str()));
     select.bind(1, std::string_view(watched.user))
         .bind(2, account_id)
         .bind(3, std::max(*first_us - kDisorderUs, *use_us + 1));
     while (CTN_TRY(select.step())) {
-        const ChargedRecord record = charged_record(select);
-        const int64_t cost_ud = CTN_TRY(cost_of(record, charged_snapt(select)));
+        const ledger::ChargedRecord record = ledger::charged_record(select);
+        const int64_t cost_ud = CTN_TRY(cost_of(record, ledger::charged_snapt(select)));
         watched.take_fresh(cost_ud, record.bytes.pay_up + record.bytes.pay_down);
     }
     watched.note_price();
@@ -256,7 +263,7 @@ Result<void> CreditWatch::find_payments() {
 
 // Not where something was booked since the changes were read: the balance does not have it yet.
 Result<void> CreditWatch::begin_search(int64_t account_id, Watched& watched) {
-    if (CTN_TRY(balance_of(database_, account_id)).entries == watched.entries) {
+    if (CTN_TRY(store::balance_of(database_, account_id)).entries == watched.entries) {
         PaymentSearch search;
         search.entries = watched.entries;
         search.read_from = std::numeric_limits<int64_t>::max();
@@ -477,4 +484,4 @@ Result<bool> CreditWatch::look_once(int64_t now_us) {
     return tell();
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

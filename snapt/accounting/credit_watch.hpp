@@ -5,10 +5,10 @@
 // until the next one.
 #pragma once
 
-#include "snapt/accounting/charges.hpp"
-#include "snapt/accounting/ledger.hpp"
-#include "snapt/accounting/plan_book.hpp"
 #include "snapt/accounting/user_meter.hpp"
+#include "snapt/ledger/charges.hpp"
+#include "snapt/ledger/ledger.hpp"
+#include "snapt/store/plan_book.hpp"
 
 #include <chrono>
 #include <map>
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // Between two looks: with what follows, a user passes its limit by less than a second of its rate.
 inline constexpr std::chrono::milliseconds kCreditLook{500};
@@ -45,7 +45,7 @@ static_assert(kEndWarningPercent < kWarnPercent);
 class CreditWatch {
   public:
     // `ledger` must outlive it. Nobody else takes its watched records.
-    explicit CreditWatch(Ledger& ledger) : ledger_(ledger), database_(ledger.database()) {}
+    explicit CreditWatch(ledger::Ledger& ledger) : ledger_(ledger), database_(ledger.database()) {}
 
     // Tells the meter whether it has credit; call before its traffic. Watches it while it lives.
     base::Result<void> add(const std::shared_ptr<UserMeter>& meter);
@@ -99,7 +99,7 @@ class CreditWatch {
     base::Result<void> read_changes();
     base::Result<void> take_charges();
     base::Result<void> read_limits();
-    base::Result<void> read_money(Statement& select, int64_t account_id, Watched& watched);
+    base::Result<void> read_money(store::Statement& select, int64_t account_id, Watched& watched);
     base::Result<void> find_payments();
     base::Result<void> begin_search(int64_t account_id, Watched& watched);
     base::Result<int64_t> find_payment(int64_t account_id, Watched& watched, int64_t most);
@@ -112,17 +112,17 @@ class CreditWatch {
     CreditGrant grant_from(const Watched& watched, uint64_t counted) const;
     bool tell();
     base::Result<int64_t> cost_of(const flow::UsageRecord& record);
-    base::Result<int64_t> cost_of(const ChargedRecord& record, const std::string& snapt_id);
+    base::Result<int64_t> cost_of(const ledger::ChargedRecord& record, const std::string& snapt_id);
     void tell_ledger();
     void recount_all();  // at the next look
     base::Result<bool> look_once(int64_t now_us);
 
-    Ledger& ledger_;
-    Database& database_;
-    PlanBook plans_;
+    ledger::Ledger& ledger_;
+    store::Database& database_;
+    store::PlanBook plans_;
     std::map<int64_t, Watched> accounts_;
     std::optional<int64_t> seen_version_;  // of the database, as other connections changed it
     std::optional<int64_t> last_charge_;   // whose accounts have it
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

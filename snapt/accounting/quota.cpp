@@ -1,17 +1,23 @@
 #include "snapt/accounting/quota.hpp"
 
 #include "common/config/units.hpp"
-#include "snapt/accounting/charges.hpp"
-#include "snapt/accounting/time_zone.hpp"
-#include "snapt/accounting/usage_sums.hpp"
+#include "snapt/ledger/charges.hpp"
+#include "snapt/store/time_zone.hpp"
+#include "snapt/store/usage_sums.hpp"
 
 #include <map>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 using base::Errc;
 using base::Error;
 using base::Result;
+using store::Database;
+using store::Exhaustion;
+using store::kQuartersOfDay;
+using store::OnExhausted;
+using store::Statement;
+using store::TimeZone;
 
 namespace {
 
@@ -44,7 +50,7 @@ void set_period(AccountTerms& terms, const TimeZone& zone, int64_t now_us) {
 
 Result<void> check(const TermsChange& change) {
     if (change.quota && *change.quota) {
-        const Quota& quota = **change.quota;
+        const store::Quota& quota = **change.quota;
         if (quota.bytes <= 0 || (quota.period != "day" && quota.period != "month")) {
             return Error{Errc::InvalidConfig, "quota: a positive number of bytes per day or month",
                          0};
@@ -52,7 +58,7 @@ Result<void> check(const TermsChange& change) {
     }
     if (change.credit_limit_ud && *change.credit_limit_ud) {
         const int64_t limit_ud = **change.credit_limit_ud;
-        if (limit_ud < 0 || limit_ud > kMaxBalanceUd) {
+        if (limit_ud < 0 || limit_ud > store::kMaxBalanceUd) {
             return Error{Errc::InvalidConfig, "credit: 0 to 10^12 denarii", 0};
         }
     }
@@ -97,8 +103,10 @@ std::string to_string(const Exhaustion& exhaustion) {
     return text;
 }
 
-Result<int64_t>
-used_since(Database& database, const Account& account, int64_t from_us, const SealEnd& until) {
+Result<int64_t> used_since(Database& database,
+                           const store::Account& account,
+                           int64_t from_us,
+                           const SealEnd& until) {
     Statement select = CTN_TRY(database.prepare(
         "SELECT coalesce(sum(pay_up+pay_down),0) FROM usage_record INDEXED BY usage_account_time "
         "WHERE user_id=? AND account_id=? AND t_end>? AND NOT(epoch=? AND seq>=?)"));
@@ -111,11 +119,11 @@ used_since(Database& database, const Account& account, int64_t from_us, const Se
 }
 
 // A period begins with a quarter of an hour; its first day may be one of another zone.
-Result<int64_t> used_by_sums(Database& database, const Account& account, int64_t from_us) {
-    if (from_us % kQuarterUs != 0) {
+Result<int64_t> used_by_sums(Database& database, const store::Account& account, int64_t from_us) {
+    if (from_us % ledger::kQuarterUs != 0) {
         return used_since(database, account, from_us);
     }
-    const int64_t quarter = from_us / kQuarterUs;
+    const int64_t quarter = from_us / ledger::kQuarterUs;
     const int64_t day = quarter / kQuartersOfDay + (quarter % kQuartersOfDay > 0 ? 1 : 0);
     Statement select = CTN_TRY(database.prepare(
         "SELECT coalesce(sum(pay_up+pay_down),0) FROM usage_sum WHERE user_id=?1 AND account_id=?2 "
@@ -148,7 +156,7 @@ account_terms(Database& database, const std::optional<std::string>& user, int64_
         terms.account = {select.integer(0), select.text(1)};
         terms.zone = select.text(4);
         if (!select.is_null(2)) {
-            terms.quota = Quota{select.integer(2), select.text(3)};
+            terms.quota = store::Quota{select.integer(2), select.text(3)};
             set_period(terms, zone_of(zones, terms.zone), now_us);
         }
         if (!select.is_null(5)) {
@@ -169,7 +177,7 @@ account_terms(Database& database, const std::optional<std::string>& user, int64_
 
 Result<std::vector<QuotaUse>>
 quota_uses(Database& database, const std::optional<std::string>& user, int64_t now_us) {
-    ReadMoment moment(database);
+    store::ReadMoment moment(database);
     CTN_TRY(moment.begin());
     std::vector<AccountTerms> all = CTN_TRY(account_terms(database, user, now_us));
     std::vector<QuotaUse> uses;
@@ -186,7 +194,7 @@ quota_uses(Database& database, const std::optional<std::string>& user, int64_t n
 
 Result<void> change_terms(Database& database, const std::string& user, const TermsChange& change) {
     CTN_TRY(check(change));
-    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    store::Transaction transaction = CTN_TRY(store::Transaction::begin(database));
     // One bound parameter says whether the column changes, the next holds the value.
     Statement update = CTN_TRY(database.prepare(
         "UPDATE account SET quota_bytes=iif(?2,?3,quota_bytes),"
@@ -219,4 +227,4 @@ Result<void> change_terms(Database& database, const std::string& user, const Ter
     return transaction.commit();
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

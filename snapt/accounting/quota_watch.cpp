@@ -4,11 +4,12 @@
 
 #include <utility>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 using base::Result;
 
-Result<MeterTerms> first_terms(Database& database, const Account& account, int64_t now_us) {
+Result<MeterTerms>
+first_terms(store::Database& database, const store::Account& account, int64_t now_us) {
     MeterTerms first;
     if (now_us < kEarliestUs) {
         return first;
@@ -120,4 +121,4 @@ Result<void> QuotaWatch::look(int64_t now_us) {
     return result;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

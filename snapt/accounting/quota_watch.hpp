@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // A meter's count just before its user's records were sealed.
 struct SealedMeter {
@@ -29,12 +29,13 @@ struct NewMeter {
 
 // The terms for traffic that begins now, from the records that there are. Those of an account
 // without quota and credit, also by a clock that is wrong, are none.
-base::Result<MeterTerms> first_terms(Database& database, const Account& account, int64_t now_us);
+base::Result<MeterTerms>
+first_terms(store::Database& database, const store::Account& account, int64_t now_us);
 
 class QuotaWatch {
   public:
     // `database` must outlive it.
-    explicit QuotaWatch(Database& database) : database_(database) {}
+    explicit QuotaWatch(store::Database& database) : database_(database) {}
 
     // Watches the meter until nobody else holds it. Once is enough.
     void add(NewMeter added);
@@ -62,8 +63,8 @@ class QuotaWatch {
     };
     base::Result<void> look_at(Watched& watched, const AccountTerms& terms);
 
-    Database& database_;
+    store::Database& database_;
     std::unordered_map<const UserMeter*, Watched> watched_;
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,16 +1,21 @@
 #include "snapt/accounting/rated_usage.hpp"
 
-#include "snapt/accounting/bounded_sum.hpp"
-#include "snapt/accounting/snapt_prices.hpp"
+#include "snapt/store/bounded_sum.hpp"
+#include "snapt/store/snapt_prices.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Error;
 using base::Result;
+using ledger::UsageKey;
+using ledger::UsageRow;
+using store::bounded_sum;
+using store::Statement;
+using store::TimeZone;
 
 struct Sums {
     int64_t gross_ud = 0;
@@ -66,7 +71,8 @@ std::string group_of(const UsageRow& row) {
     return name.take();
 }
 
-std::string group_of(const Statement& record, const UsageQuery& query, const TimeZone& zone) {
+std::string
+group_of(const Statement& record, const ledger::UsageQuery& query, const TimeZone& zone) {
     UsageRow row;
     for (const UsageKey key : query.by) {
         // A record is booked at its last microsecond.
@@ -118,18 +124,18 @@ rating::Usage usage_of(const Statement& record) {
 
 }  // namespace
 
-Result<UsageReport> rate_usage(Database& database,
-                               const UsageQuery& query,
-                               const rating::Plan& plan,
-                               const UsageLimits& limits) {
-    ReadMoment moment(database);
+Result<ledger::UsageReport> rate_usage(store::Database& database,
+                                       const ledger::UsageQuery& query,
+                                       const rating::Plan& plan,
+                                       const ledger::UsageLimits& limits) {
+    store::ReadMoment moment(database);
     CTN_TRY(moment.begin());
-    UsageReport report = CTN_TRY(query_usage(database, query, limits));
+    ledger::UsageReport report = CTN_TRY(ledger::query_usage(database, query, limits));
     const TimeZone zone = CTN_TRY(TimeZone::load(query.zone));
     Statement select =
-        CTN_TRY(database.prepare((kSelectCharged + usage_source_sql(query)).c_str()));
-    bind_usage(select, query);
-    const SnaptPrices prices = CTN_TRY(SnaptPrices::load(database));
+        CTN_TRY(database.prepare((kSelectCharged + ledger::usage_source_sql(query)).c_str()));
+    ledger::bind_usage(select, query);
+    const store::SnaptPrices prices = CTN_TRY(store::SnaptPrices::load(database));
     std::unordered_map<std::string, Sums> sums;
     while (CTN_TRY(select.step())) {
         if (select.integer(Column::Class) < 0 ||
@@ -153,4 +159,4 @@ Result<UsageReport> rate_usage(Database& database,
     return report;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "rating/rate.hpp"
-#include "snapt/accounting/usage.hpp"
+#include "snapt/ledger/usage.hpp"
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // Like query_usage(), with prices in each row: sums of the charges for its records.
-base::Result<UsageReport> rate_usage(Database& database,
-                                     const UsageQuery& query,
-                                     const rating::Plan& plan,
-                                     const UsageLimits& limits = {});
+base::Result<ledger::UsageReport> rate_usage(store::Database& database,
+                                             const ledger::UsageQuery& query,
+                                             const rating::Plan& plan,
+                                             const ledger::UsageLimits& limits = {});
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

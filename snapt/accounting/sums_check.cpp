@@ -1,15 +1,17 @@
 #include "snapt/accounting/sums_check.hpp"
 
-#include "snapt/accounting/charge_rows.hpp"
-#include "snapt/accounting/time_zone.hpp"
-#include "snapt/accounting/usage_sums.hpp"
+#include "snapt/ledger/charge_rows.hpp"
+#include "snapt/store/time_zone.hpp"
+#include "snapt/store/usage_sums.hpp"
 
 #include <string_view>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Result;
+using ledger::SumPlace;
+using ledger::SumValues;
 
 constexpr int64_t kLastDay = 2'932'896;  // 9999-12-31; beyond it only in a file that was changed
 
@@ -57,28 +59,30 @@ uint64_t SumsCheck::product(const SumPlace& place, const SumValues& values) {
 }
 
 uint64_t& SumsCheck::of(const SumPlace& place) {
-    return left_[place.unit_s == kSumDayS ? place.unit : place.unit / kQuartersOfDay];
+    return left_[place.unit_s == ledger::kSumDayS ? place.unit
+                                                  : place.unit / store::kQuartersOfDay];
 }
 
 void SumsCheck::add_to_all(const SumPlace& quarter, const SumValues& values) {
-    const SumPlace day = of_day(quarter);
-    for (const SumPlace& place : {quarter, day, of_all_accounts(quarter), of_all_accounts(day)}) {
+    const SumPlace day = ledger::of_day(quarter);
+    for (const SumPlace& place :
+         {quarter, day, ledger::of_all_accounts(quarter), ledger::of_all_accounts(day)}) {
         of(place) += product(place, values);
     }
 }
 
 void SumsCheck::add(const flow::UsageRecord& record) {
-    add_to_all(sum_place(record), sum_values(record));
+    add_to_all(ledger::sum_place(record), ledger::sum_values(record));
 }
 
 // Those that no other one stands for.
-Result<void> SumsCheck::add_charges(Database& database) {
+Result<void> SumsCheck::add_charges(store::Database& database) {
     std::string sql = "SELECT a.user_id,c.account_id,c.quarter,c.cls,c.snapt_id,c.gross_ud,"
                       "c.discount_ud FROM charge c JOIN account a USING(account_id) WHERE ";
-    sql += kIsCurrent;
-    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    sql += ledger::kIsCurrent;
+    store::Statement select = CTN_TRY(database.prepare(sql.c_str()));
     while (CTN_TRY(select.step())) {
-        const SumPlace place{kSumQuarterS,
+        const SumPlace place{ledger::kSumQuarterS,
                              select.text(0),
                              select.integer(1),
                              select.integer(2),
@@ -93,8 +97,8 @@ Result<void> SumsCheck::add_charges(Database& database) {
     return {};
 }
 
-Result<void> SumsCheck::take_sums(Database& database) {
-    Statement select = CTN_TRY(database.prepare(
+Result<void> SumsCheck::take_sums(store::Database& database) {
+    store::Statement select = CTN_TRY(database.prepare(
         "SELECT unit_s,user_id,account_id,unit,cls,snapt_id,app,records,flows,pay_up,pay_down,"
         "inner_up,inner_down,pre,post,undelivered,tun_up,tun_down,gross_ud,discount_ud "
         "FROM usage_sum"));
@@ -116,11 +120,12 @@ std::vector<std::string> SumsCheck::wrong_days() const {
     std::vector<std::string> days;
     for (const auto& [day, left] : left_) {
         if (left != 0) {
-            days.push_back(day < 0 || day > kLastDay ? "day " + std::to_string(day)
-                                                     : TimeZone::utc().day(day * kSumDayUs));
+            days.push_back(day < 0 || day > kLastDay
+                               ? "day " + std::to_string(day)
+                               : store::TimeZone::utc().day(day * store::kSumDayUs));
         }
     }
     return days;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -5,31 +5,31 @@
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
-#include "snapt/accounting/database.hpp"
-#include "snapt/accounting/record_sums.hpp"
+#include "snapt/ledger/record_sums.hpp"
+#include "snapt/store/database.hpp"
 
 #include <map>
 #include <string>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 class SumsCheck {
   public:
     void add(const flow::UsageRecord& record);
-    base::Result<void> add_charges(Database& database);
-    base::Result<void> take_sums(Database& database);
+    base::Result<void> add_charges(store::Database& database);
+    base::Result<void> take_sums(store::Database& database);
     // UTC days whose sums are not the ones that were added, by time.
     std::vector<std::string> wrong_days() const;
     size_t days() const { return left_.size(); }
 
   private:
     // To all four rows in which the quarter of an hour of an account has a part.
-    void add_to_all(const SumPlace& quarter, const SumValues& values);
-    uint64_t& of(const SumPlace& place);
-    static uint64_t product(const SumPlace& place, const SumValues& values);
+    void add_to_all(const ledger::SumPlace& quarter, const ledger::SumValues& values);
+    uint64_t& of(const ledger::SumPlace& place);
+    static uint64_t product(const ledger::SumPlace& place, const ledger::SumValues& values);
 
     std::map<int64_t, uint64_t> left_;  // by day
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,21 +1,26 @@
 #include "snapt/accounting/usage_booker.hpp"
 
-#include "snapt/accounting/bounded_sum.hpp"
-#include "snapt/accounting/charge_rows.hpp"
+#include "snapt/ledger/charge_rows.hpp"
+#include "snapt/store/bounded_sum.hpp"
 
 #include <algorithm>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Errc;
 using base::Error;
 using base::Result;
+using ledger::ChargedRecord;
+using store::bounded_sum;
+using store::EntryKind;
+using store::EntryWriter;
+using store::Statement;
 
 constexpr const char* kBooker = "snapt";
 
 // The first SNAPT by name after `after` that has records.
-Result<std::optional<std::string>> next_snapt(Database& database, const std::string& after) {
+Result<std::optional<std::string>> next_snapt(store::Database& database, const std::string& after) {
     Statement select =
         CTN_TRY(database.prepare("SELECT min(snapt_id) FROM usage_record WHERE snapt_id>?"));
     select.bind(1, std::string_view(after));
@@ -23,7 +28,7 @@ Result<std::optional<std::string>> next_snapt(Database& database, const std::str
 }
 
 // Records of an earlier one are complete.
-Result<int64_t> present_epoch(Database& database) {
+Result<int64_t> present_epoch(store::Database& database) {
     Statement select = CTN_TRY(database.prepare("SELECT v FROM state WHERE k='epoch'"));
     return CTN_TRY(select.step()) ? select.integer(0) : 0;
 }
@@ -103,13 +108,13 @@ Result<bool> UsageBooker::begin_batch() {
 Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
     batch_->last_seq = record.seq;
     ++batch_->records;
-    if (record.account_id == kNoAccount) {
+    if (record.account_id == store::kNoAccount) {
         return {};  // of a session that was never opened: no account
     }
     Bill& bill = batch_->bills[{record.account_id, record.quarter()}];
     bill.user = record.user;
     bill.last_us = std::max(bill.last_us, record.end_us - 1);
-    Charge& charge = bill.by_class[record.cls];
+    ledger::Charge& charge = bill.by_class[record.cls];
     if (charge.sums.records == 0) {
         charge.account_id = record.account_id;
         charge.quarter = record.quarter();
@@ -125,8 +130,9 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
         bill.fault = found ? "" : reason_of(found.error());
         plan = found ? *found : nullptr;
     }
-    add_record(charge.sums, record, plan.get(), plans_.multiplier(batch_->snapt_id, batch_->epoch));
-    if (charge.sums.gross_ud > kMaxBalanceUd) {
+    ledger::add_record(charge.sums, record, plan.get(),
+                       plans_.multiplier(batch_->snapt_id, batch_->epoch));
+    if (charge.sums.gross_ud > store::kMaxBalanceUd) {
         bill.fault = "no balance goes beyond 10^12 denarii";
     }
     return {};
@@ -135,8 +141,8 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
 // Returns false if the batch ends before the record.
 Result<bool> UsageBooker::take(ChargedRecord record, int64_t now_us, int64_t until_us) {
     // An end in the future comes from a wrong clock: nothing waits for it.
-    const bool waits =
-        !batch_->is_complete && record.end_us > until_us && record.end_us <= now_us + kQuarterUs;
+    const bool waits = !batch_->is_complete && record.end_us > until_us &&
+                       record.end_us <= now_us + ledger::kQuarterUs;
     if (waits) {
         batch_->behind.push_back(std::move(record));
         return batch_->behind.size() < limits_.behind;
@@ -153,7 +159,7 @@ Result<bool> UsageBooker::take(ChargedRecord record, int64_t now_us, int64_t unt
 
 Result<void> UsageBooker::read_page(int64_t now_us, int64_t until_us) {
     Batch& batch = *batch_;
-    const std::string sql = select_charged(
+    const std::string sql = ledger::select_charged(
         "WHERE snapt_id=?1 AND epoch=?2 AND seq>?3 AND seq<=?4 ORDER BY seq LIMIT ?5");
     Statement select = CTN_TRY(database_.prepare(sql.c_str()));
     select.bind(1, std::string_view(batch.snapt_id))
@@ -164,7 +170,7 @@ Result<void> UsageBooker::read_page(int64_t now_us, int64_t until_us) {
     size_t count = 0;
     while (CTN_TRY(select.step())) {
         ++count;
-        ChargedRecord record = charged_record(select);
+        ChargedRecord record = ledger::charged_record(select);
         batch.read_seq = record.seq;
         if (!CTN_TRY(take(std::move(record), now_us, until_us))) {
             is_read_ = true;
@@ -177,7 +183,7 @@ Result<void> UsageBooker::read_page(int64_t now_us, int64_t until_us) {
 
 Result<void>
 UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked& booked) {
-    const Charge& any = bill.by_class.begin()->second;
+    const ledger::Charge& any = bill.by_class.begin()->second;
     int64_t gross_ud = 0;
     int64_t discount_ud = 0;
     for (const auto& [cls, charge] : bill.by_class) {
@@ -187,18 +193,18 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
     const std::string place =
         batch_->snapt_id + "/" + std::to_string(batch_->epoch) + "/" +
         std::to_string(batch_->first_seq) + "-" + std::to_string(batch_->last_seq) + "/" +
-        std::to_string(any.account_id) + "/" + std::to_string(any.from_us() / kUsPerSecond);
-    MoneyEntry entry;
+        std::to_string(any.account_id) + "/" + std::to_string(any.from_us() / store::kUsPerSecond);
+    store::MoneyEntry entry;
     entry.account_id = any.account_id;
     entry.user_id = bill.user;
     entry.actor = kBooker;
     std::optional<int64_t> entry_id;
     std::optional<int64_t> discount_id;
-    const bool is_late = bill.last_us < now_us - kCloseAfterUs;
+    const bool is_late = bill.last_us < now_us - ledger::kCloseAfterUs;
     entry.kind = is_late ? EntryKind::Adjust : EntryKind::Usage;
     entry.at_us = is_late ? now_us : bill.last_us;
     entry.amount_ud = is_late ? discount_ud - gross_ud : -gross_ud;
-    entry.ref = std::string(kUsageRef) + place;
+    entry.ref = std::string(ledger::kUsageRef) + place;
     entry.note = is_late ? "usage of a time that was closed" : "";
     if (bill.fault.empty() && entry.amount_ud != 0) {
         const auto added = writer.add(entry);
@@ -211,7 +217,7 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
     if (bill.fault.empty() && !is_late && discount_ud != 0) {
         entry.kind = EntryKind::Discount;
         entry.amount_ud = discount_ud;
-        entry.ref = std::string(kDiscountRef) + place;
+        entry.ref = std::string(ledger::kDiscountRef) + place;
         discount_id = CTN_TRY(writer.add(entry));
     }
     for (auto& [cls, charge] : bill.by_class) {
@@ -229,7 +235,7 @@ UsageBooker::write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked&
             ++booked.faults;
         }
         booked.gross_ud = bounded_sum(booked.gross_ud, charge.sums.gross_ud);
-        CTN_TRY(insert_charge(database_, charge));
+        CTN_TRY(ledger::insert_charge(database_, charge));
     }
     booked.entries += size_t{entry_id ? 1U : 0U} + size_t{discount_id ? 1U : 0U};
     return {};
@@ -240,7 +246,7 @@ Result<Booked> UsageBooker::write_some(int64_t now_us) {
     Batch& batch = *batch_;
     Booked booked;
     booked.has_more = true;
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    store::Transaction transaction = CTN_TRY(store::Transaction::begin(database_));
     const bool has_changed = CTN_TRY(plans_.refresh(database_));
     if (has_changed || CTN_TRY(stored_cursor(batch.snapt_id)) != batch.begin) {
         batch_.reset();
@@ -256,7 +262,7 @@ Result<Booked> UsageBooker::write_some(int64_t now_us) {
     }
     const bool is_done = bill == batch.bills.end();
     if (is_done) {
-        cursor = {batch.epoch, batch.last_seq, std::nullopt, {kNoAccount, 0}};
+        cursor = {batch.epoch, batch.last_seq, std::nullopt, {store::kNoAccount, 0}};
     }
     CTN_TRY(store_cursor(batch.snapt_id, cursor));
     CTN_TRY(transaction.commit());
@@ -301,4 +307,4 @@ Result<Booked> UsageBooker::step(int64_t now_us, int64_t until_us) {
     return written;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

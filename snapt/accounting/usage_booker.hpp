@@ -4,7 +4,7 @@
 // booker loses or repeats anything.
 #pragma once
 
-#include "snapt/accounting/charges.hpp"
+#include "snapt/ledger/charges.hpp"
 
 #include <limits>
 #include <map>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // 2026-01-01: no right clock shows an earlier time. Nothing is booked by the time of a host without
 // its own clock that has not asked for the time yet.
@@ -43,7 +43,7 @@ struct Booked {
 class UsageBooker {
   public:
     // `database` must outlive it.
-    explicit UsageBooker(Database& database, const BookLimits& limits = {})
+    explicit UsageBooker(store::Database& database, const BookLimits& limits = {})
         : database_(database), limits_(limits) {}
     // Reads some records, or writes some accounts in a transaction. InvalidState before
     // kEarliestUs. An account whose charge exceeds the bounds of a balance, or whose plan cannot be
@@ -60,13 +60,13 @@ class UsageBooker {
         int64_t epoch = std::numeric_limits<int64_t>::min();
         int64_t seq = -1;
         std::optional<int64_t> until_seq;
-        std::pair<int64_t, int64_t> done{kNoAccount, 0};
+        std::pair<int64_t, int64_t> done{store::kNoAccount, 0};
         bool operator==(const Cursor&) const = default;
     };
     struct Bill {
         std::string user;
         int64_t last_us = 0;  // the last microsecond of its records
-        std::map<int64_t, Charge> by_class;
+        std::map<int64_t, ledger::Charge> by_class;
         std::string fault;
     };
     // Records booked together: of one epoch, numbered without gaps.
@@ -79,7 +79,7 @@ class UsageBooker {
         int64_t last_seq = -1;
         size_t records = 0;
         bool is_complete = false;  // its epoch is over, or booking had begun: no record waits
-        std::vector<ChargedRecord> behind;
+        std::vector<ledger::ChargedRecord> behind;
         std::map<std::pair<int64_t, int64_t>, Bill> bills;  // by account and quarter
     };
 
@@ -87,17 +87,18 @@ class UsageBooker {
     base::Result<void> store_cursor(const std::string& snapt_id, const Cursor& cursor);
     base::Result<bool> begin_batch();  // false: there is nothing to book
     base::Result<void> read_page(int64_t now_us, int64_t until_us);
-    base::Result<void> add_to_batch(const ChargedRecord& record);
-    base::Result<bool> take(ChargedRecord record, int64_t now_us, int64_t until_us);
+    base::Result<void> add_to_batch(const ledger::ChargedRecord& record);
+    base::Result<bool> take(ledger::ChargedRecord record, int64_t now_us, int64_t until_us);
     base::Result<Booked> write_some(int64_t now_us);
-    base::Result<void> write_bill(Bill& bill, int64_t now_us, EntryWriter& writer, Booked& booked);
+    base::Result<void>
+    write_bill(Bill& bill, int64_t now_us, store::EntryWriter& writer, Booked& booked);
 
-    Database& database_;
+    store::Database& database_;
     BookLimits limits_;
-    PlanBook plans_;
+    store::PlanBook plans_;
     std::optional<Batch> batch_;
     bool is_read_ = false;  // the batch is to be written
     std::string after_;     // SNAPTs up to this name have nothing more
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

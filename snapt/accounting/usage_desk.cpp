@@ -2,7 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/io/privileges.hpp"
-#include "snapt/accounting/charge_rows.hpp"
+#include "snapt/ledger/charge_rows.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,9 +11,15 @@
 
 #include <sys/resource.h>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 using base::Result;
+using ledger::kQuarterUs;
+using ledger::UsageQuery;
+using store::Database;
+using store::OpenMode;
+using store::Statement;
+using store::Transaction;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -40,7 +46,7 @@ Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit
         "SELECT snapt_id,epoch,seq FROM usage_record r INDEXED BY usage_time WHERE t_end<?1 AND "
         "(NOT EXISTS(SELECT 1 FROM plan_use) OR EXISTS(SELECT 1 FROM booked b WHERE "
         "b.snapt_id=r.snapt_id AND (r.epoch,r.seq)<=(b.epoch,b.seq))) ORDER BY t_end LIMIT ?2"));
-    const auto faulty_us = CTN_TRY(first_fault_us(database));
+    const auto faulty_us = CTN_TRY(ledger::first_fault_us(database));
     select.bind(1, std::min(before_us, faulty_us.value_or(before_us)))
         .bind(2, static_cast<int64_t>(limit));
     std::vector<RecordKey> keys;
@@ -324,9 +330,9 @@ void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& l
     lock.unlock();
     const Time began = Clock::now();
     const Time until = began + (query.is_own ? kUserAnswerTime : kOperatorAnswerTime);
-    UsageLimits limits;
+    ledger::UsageLimits limits;
     limits.give_up = [this, until] { return is_ending_.load() || Clock::now() >= until; };
-    const Result<UsageReport> report = query_usage(reader_, query, limits);
+    const Result<ledger::UsageReport> report = ledger::query_usage(reader_, query, limits);
     const Time ended = Clock::now();
     question.done(report);
     // No reader is active, so the whole log can go to the database and start anew. While questions
@@ -350,7 +356,7 @@ void UsageDesk::work_batch(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const bool has_more = books ? book(at_us) : prune(at_us);
     lock.lock();
-    next_batch_at_ = Clock::now() + kBetweenTransactions;
+    next_batch_at_ = Clock::now() + store::kBetweenTransactions;
     if (!has_more && wanted_us == at_us) {
         wanted_us.reset();
     }
@@ -366,7 +372,7 @@ bool UsageDesk::book(int64_t now_us) {
     booked_.fetch_add(booked->records, std::memory_order_relaxed);
     charged_ud_.fetch_add(booked->gross_ud, std::memory_order_relaxed);
     if (!booked->has_more) {
-        const auto trouble = charge_trouble(writer_);
+        const auto trouble = ledger::charge_trouble(writer_);
         note_trouble(trouble ? *trouble
                              : "usage is not booked: " + std::string(trouble.error().where),
                      !trouble, now_us);
@@ -407,4 +413,4 @@ Result<bool> UsageDesk::prune_batch(int64_t before_us) {
     return prune_history(writer_, before_us, kPruneBatch);
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

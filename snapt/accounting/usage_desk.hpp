@@ -4,8 +4,8 @@
 #pragma once
 
 #include "snapt/accounting/quota_watch.hpp"
-#include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/usage_booker.hpp"
+#include "snapt/ledger/usage.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // Most waiting or running questions: of all users together, of one, and of the operator.
 inline constexpr size_t kMaxUsageQuestions = 64;
@@ -47,14 +47,14 @@ inline constexpr int64_t kQuotaLookUs = 2'000'000;
 
 // Removes records that ended before `before_us`, at most `limit`; returns how many. Keeps those
 // still to be booked, or to be re-rated because of a Charge::fault.
-base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
+base::Result<size_t> prune_records(store::Database& database, int64_t before_us, size_t limit);
 // Removes sessions that ended and events that happened before `before_us` and before any record
 // that is left, `limit` of each at most; gives whether there may be more.
-base::Result<bool> prune_history(Database& database, int64_t before_us, size_t limit);
+base::Result<bool> prune_history(store::Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {
   public:
-    using Done = std::function<void(base::Result<UsageReport>)>;
+    using Done = std::function<void(base::Result<ledger::UsageReport>)>;
 
     // The ledger at `path` must exist. 0 days: records are kept for ever.
     static base::Result<std::unique_ptr<UsageDesk>> start(const std::string& path,
@@ -65,8 +65,8 @@ class UsageDesk {
     ~UsageDesk();
 
     // Any thread. `done` runs on the desk's. False: too many wait.
-    bool may_ask(const UsageQuery& query) const;
-    bool ask(const UsageQuery& query, Done done);
+    bool may_ask(const ledger::UsageQuery& query) const;
+    bool ask(const ledger::UsageQuery& query, Done done);
     // Call each second. Usage is booked from the first call on. Records are removed from an hour
     // after the start, or after the wall clock was set by more than a day, so that a wrong clock is
     // noticed first.
@@ -88,12 +88,15 @@ class UsageDesk {
 
   private:
     struct Question {
-        UsageQuery query;
+        ledger::UsageQuery query;
         Done done;
     };
 
-    UsageDesk(Database reader, Database writer, Database quota_reader, uint32_t retention_days);
-    bool has_room_for(const UsageQuery& query) const;  // locked
+    UsageDesk(store::Database reader,
+              store::Database writer,
+              store::Database quota_reader,
+              uint32_t retention_days);
+    bool has_room_for(const ledger::UsageQuery& query) const;  // locked
     void run();
     void run_quotas();
     using Time = std::chrono::steady_clock::time_point;
@@ -112,11 +115,11 @@ class UsageDesk {
     bool has_work() const { return prune_before_us_ || book_at_us_; }  // locked
     void note_prune_time(int64_t now_us);                              // locked
 
-    Database reader_;  // the thread's, as the other one
-    Database writer_;
+    store::Database reader_;  // the thread's, as the other one
+    store::Database writer_;
     uint32_t retention_days_;
-    UsageBooker booker_;     // the thread's, with writer_
-    Database quota_reader_;  // the other thread's, as the two below
+    UsageBooker booker_;            // the thread's, with writer_
+    store::Database quota_reader_;  // the other thread's, as the two below
     QuotaWatch quotas_;
     bool must_tell_ = true;  // that quotas cannot be read
     std::atomic<uint64_t> booked_{0};
@@ -128,7 +131,7 @@ class UsageDesk {
     std::condition_variable wake_;
     std::condition_variable wake_quotas_;
     std::deque<Question> questions_;
-    std::optional<UsageQuery> asked_;  // being answered
+    std::optional<ledger::UsageQuery> asked_;  // being answered
     int64_t last_tick_us_ = 0;
     int64_t prune_at_us_ = 0;
     std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
@@ -151,4 +154,4 @@ class UsageDesk {
     std::thread quota_thread_;
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

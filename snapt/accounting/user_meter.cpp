@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
+
+using store::OnExhausted;
 
 // The value of UserMeter::counted() at which `bytes` of the quota are used.
 uint64_t counted_when(const MeterTerms& terms, int64_t bytes) {
@@ -12,7 +14,7 @@ uint64_t counted_when(const MeterTerms& terms, int64_t bytes) {
     return terms.counted + static_cast<uint64_t>(left);
 }
 
-int64_t warned_from(const Quota& quota) {
+int64_t warned_from(const store::Quota& quota) {
     return quota.bytes - quota.bytes / 100 * (100 - kWarnPercent);
 }
 
@@ -88,4 +90,4 @@ Allowance UserMeter::allowance() const {
     return allowance;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

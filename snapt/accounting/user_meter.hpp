@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/flow/live_slot.hpp"
-#include "snapt/accounting/account.hpp"
+#include "snapt/store/account.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 // Share of the quota, or of what was there after the latest payment, at which a user is warned.
 inline constexpr int64_t kWarnPercent = 80;
@@ -26,11 +26,11 @@ inline constexpr uint64_t kHeldBitsPerS = 8'000;
 
 // Terms that apply to an account now. `then` is for its credit, too.
 struct MeterTerms {
-    std::optional<Quota> quota;
+    std::optional<store::Quota> quota;
     int64_t until_us = 0;    // the quota's period ends
     int64_t used_bytes = 0;  // of the quota, at `counted`
     uint64_t counted = 0;    // UserMeter::counted() then
-    Exhaustion then;
+    store::Exhaustion then;
     bool operator==(const MeterTerms&) const = default;
 };
 
@@ -59,7 +59,7 @@ struct Allowance {
     enum class State : uint8_t { Free, Warned, Noted, Throttled, Stopped };
     State state = State::Free;
     bool is_for_credit = false;
-    std::optional<Quota> quota;
+    std::optional<store::Quota> quota;
     int64_t used_bytes = 0;
     int64_t until_us = 0;     // 0: unknown
     uint64_t bits_per_s = 0;  // of Throttled
@@ -69,11 +69,11 @@ std::string_view to_string(Allowance::State state);
 
 class UserMeter {
   public:
-    explicit UserMeter(Account account) : account_(std::move(account)) {}
+    explicit UserMeter(store::Account account) : account_(std::move(account)) {}
     UserMeter(const UserMeter&) = delete;
     UserMeter& operator=(const UserMeter&) = delete;
 
-    const Account& account() const { return account_; }
+    const store::Account& account() const { return account_; }
     // Payload, both ways; one thread writes it.
     flow::Counter& counter() { return counted_; }
     uint64_t counted() const { return flow::value(counted_); }
@@ -96,7 +96,7 @@ class UserMeter {
   private:
     static constexpr uint64_t kNever = CreditGrant::kNoEnd;
 
-    const Account account_;
+    const store::Account account_;
     flow::Counter counted_{0};
     std::atomic<uint64_t> stop_at_{kNever};
     std::atomic<uint64_t> throttle_at_{kNever};
@@ -108,4 +108,4 @@ class UserMeter {
     CreditGrant credit_;
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,22 +1,24 @@
 #include "snapt/accounting/verify.hpp"
 
 #include "snapt/accounting/charged_once.hpp"
-#include "snapt/accounting/charges.hpp"
-#include "snapt/accounting/plan_store.hpp"
-#include "snapt/accounting/record_store.hpp"
 #include "snapt/accounting/sums_check.hpp"
+#include "snapt/ledger/charges.hpp"
+#include "snapt/ledger/record_store.hpp"
+#include "snapt/store/plan_store.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Error;
 using base::Result;
 using flow::UsageRecord;
+using store::Database;
+using store::MoneyEntry;
 
 // Old records are removed by their end, and those of an interval end in another order than they are
 // numbered: a gap among the oldest is no fault.
@@ -46,7 +48,8 @@ bool is_behind_hole(const UsageRecord& record,
 }
 
 Result<int64_t> oldest_end(Database& database) {
-    Statement select = CTN_TRY(database.prepare("SELECT coalesce(min(t_end),0) FROM usage_record"));
+    store::Statement select =
+        CTN_TRY(database.prepare("SELECT coalesce(min(t_end),0) FROM usage_record"));
     if (!CTN_TRY(select.step())) {
         return Error{base::Errc::Malformed, "ledger.db is damaged", 0};
     }
@@ -56,7 +59,7 @@ Result<int64_t> oldest_end(Database& database) {
 // The records of the current or last run go up to the next number; other runs may have ended
 // anywhere.
 Result<bool> is_cut_short(Database& database) {
-    Statement select = CTN_TRY(database.prepare(
+    store::Statement select = CTN_TRY(database.prepare(
         "SELECT max(seq),(SELECT v FROM state WHERE k='next_seq') FROM usage_record "
         "WHERE epoch=(SELECT v FROM state WHERE k='epoch')"));
     return CTN_TRY(select.step()) && !select.is_null(0) &&
@@ -69,7 +72,7 @@ Result<void> verify_records(Database& database, SumsCheck& sums, std::vector<Led
     Faults digests;
     Faults holes;
     std::optional<Place> before;
-    CTN_TRY(visit_records(database, [&](const UsageRecord& record, bool is_genuine) {
+    CTN_TRY(ledger::visit_records(database, [&](const UsageRecord& record, bool is_genuine) {
         ++records;
         sums.add(record);
         if (!is_genuine) {
@@ -91,7 +94,7 @@ Result<void> verify_records(Database& database, SumsCheck& sums, std::vector<Led
 }
 
 Result<void> verify_plans(Database& database, std::vector<LedgerCheck>& checks) {
-    const auto plans = list_plans(database);
+    const auto plans = store::list_plans(database);
     if (!plans && plans.error().code != base::Errc::Malformed) {
         return plans.error();
     }
@@ -109,14 +112,14 @@ bool add_to(BalanceSums& sums, const MoneyEntry& entry) {
     int64_t& sum = sums[entry.account_id];
     int64_t next = 0;
     const bool is_good = !__builtin_add_overflow(sum, entry.amount_ud, &next) &&
-                         next <= kMaxBalanceUd && next >= -kMaxBalanceUd;
+                         next <= store::kMaxBalanceUd && next >= -store::kMaxBalanceUd;
     sum = is_good ? next : sum;
     return is_good;
 }
 
 Result<void> verify_balances(Database& database, const BalanceSums& sums, Faults& faults) {
     BalanceSums of_nobody = sums;
-    for (const Balance& balance : CTN_TRY(balances(database))) {
+    for (const store::Balance& balance : CTN_TRY(store::balances(database))) {
         const auto own = sums.find(balance.account.id);
         if (balance.balance_ud != (own == sums.end() ? 0 : own->second)) {
             faults.add("of " + balance.account.user);
@@ -134,7 +137,7 @@ Result<void> verify_money(Database& database, std::vector<LedgerCheck>& checks) 
     Faults wrong;
     int64_t count = 0;
     BalanceSums sums;
-    CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool is_genuine) {
+    CTN_TRY(store::visit_entries(database, [&](const MoneyEntry& entry, bool is_genuine) {
         ++count;
         if (!is_genuine || entry.entry_id != count) {
             entries.add("entry " + std::to_string(entry.entry_id));
@@ -165,18 +168,19 @@ void add_due(std::map<int64_t, int64_t>& due, const std::optional<int64_t>& entr
 
 // Recomputes charges from their records, where all of them exist.
 Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks) {
-    PlanBook plans;
+    store::PlanBook plans;
     static_cast<void>(CTN_TRY(plans.refresh(database)));
-    ChargeSummer summer(database, plans);
+    ledger::ChargeSummer summer(database, plans);
     Faults faults;
     uint64_t count = 0;
     std::map<int64_t, int64_t> due;  // by entry
     std::map<int64_t, int64_t> net;  // by charge that may have been replaced
-    const auto look = [&](const Charge& charge) -> Result<void> {
+    const auto look = [&](const ledger::Charge& charge) -> Result<void> {
         ++count;
         const std::string where = "charge " + std::to_string(charge.charge_id);
         const auto plan = plans.plan(database, charge.terms);
-        const ChargeSums sums = plan ? CTN_TRY(summer.sums(charge, plan->get())) : ChargeSums{};
+        const ledger::ChargeSums sums =
+            plan ? CTN_TRY(summer.sums(charge, plan->get())) : ledger::ChargeSums{};
         if (!plan || sums.records > charge.sums.records ||
             (sums.records == charge.sums.records && sums != charge.sums)) {
             faults.add(where);
@@ -193,10 +197,11 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
                 is_split ? -charge.sums.gross_ud : before_ud - charge.sums.net_ud());
         return {};
     };
-    CTN_TRY(visit_charges(database, true, look));
-    CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool) {
+    CTN_TRY(ledger::visit_charges(database, true, look));
+    CTN_TRY(store::visit_entries(database, [&](const MoneyEntry& entry, bool) {
         const auto wanted = due.find(entry.entry_id);
-        const bool is_usage = entry.kind == EntryKind::Usage || entry.kind == EntryKind::Discount;
+        const bool is_usage =
+            entry.kind == store::EntryKind::Usage || entry.kind == store::EntryKind::Discount;
         const bool is_ours = wanted != due.end();
         if ((is_usage && !is_ours) || (is_ours && wanted->second != entry.amount_ud)) {
             faults.add("entry " + std::to_string(entry.entry_id));
@@ -232,7 +237,7 @@ Result<void> verify_sums(Database& database, SumsCheck& sums, std::vector<Ledger
 }  // namespace
 
 Result<std::vector<LedgerCheck>> verify_ledger(Database& database) {
-    ReadMoment moment(database);
+    store::ReadMoment moment(database);
     CTN_TRY(moment.begin());
     std::vector<LedgerCheck> checks;
     SumsCheck sums;
@@ -244,4 +249,4 @@ Result<std::vector<LedgerCheck>> verify_ledger(Database& database) {
     return checks;
 }
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

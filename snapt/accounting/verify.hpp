@@ -3,13 +3,13 @@
 // records do not give, days whose sums are not those of their records and charges.
 #pragma once
 
-#include "snapt/accounting/database.hpp"
+#include "snapt/store/database.hpp"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
 struct LedgerCheck {
     // "records", "sequence", "plans", "entries", "balances", "charges", "sums"
@@ -19,6 +19,6 @@ struct LedgerCheck {
 };
 
 // In this order, each check once. Records and entries are of one snapshot.
-base::Result<std::vector<LedgerCheck>> verify_ledger(Database& database);
+base::Result<std::vector<LedgerCheck>> verify_ledger(store::Database& database);
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

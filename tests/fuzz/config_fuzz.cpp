@@ -6,7 +6,7 @@
 #include "common/config/units.hpp"
 #include "common/report/json_value.hpp"
 #include "rating/rate.hpp"
-#include "snapt/snapt_config.hpp"
+#include "snapt/settings/snapt_config.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             continuo::cnapt::render_node_config(*node.config), "f");
         CTN_ASSERT(again.config == node.config);
     }
-    const auto snapt = continuo::snapt::parse_snapt_config(text, "f");
+    const auto snapt = continuo::snapt::settings::parse_snapt_config(text, "f");
     CTN_ASSERT(!snapt.config == has_errors(snapt.diagnostics));
     const auto priced = continuo::rating::parse_plan(text, "f", continuo::rating::PlanUse::New);
     CTN_ASSERT((priced.plan == nullptr) == has_errors(priced.diagnostics));

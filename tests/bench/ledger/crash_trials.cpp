@@ -19,8 +19,8 @@
 
 namespace continuo::bench {
 
-using snapt::Accountant;
-using snapt::Ledger;
+using snapt::accounting::Accountant;
+using snapt::ledger::Ledger;
 
 namespace {
 
@@ -51,7 +51,7 @@ std::string user_name(size_t user) {
 
 // Counts until it is killed.
 [[noreturn]] void carry_load(const std::string& folder, uint64_t seed, uint64_t round, Sink& sink) {
-    snapt::LedgerOptions options = ledger_options(folder, "boot");
+    snapt::ledger::LedgerOptions options = ledger_options(folder, "boot");
     options.user_records = round % 2 == 0 ? 3 : 0;  // with and without flows that share a record
     options.checkpoint_s = round % 3 == 0 ? 0 : 2;
     options.interval_s = kIntervalS;
@@ -60,7 +60,7 @@ std::string user_name(size_t user) {
     std::vector<std::thread> loops;
     std::atomic<size_t> ready{0};
     for (size_t user = 0; user < kUsers; ++user) {
-        snapt::SessionIdentity who;
+        snapt::ledger::SessionIdentity who;
         who.user_id = user_name(user);
         who.cnapt_id = "laptop";
         who.opened_at_us = kNoonUs;
@@ -229,7 +229,7 @@ struct Bounds {
 
 // Counts until the power is off.
 Bounds run_until_power_is_off(const std::string& folder, uint64_t round, base::Random& random) {
-    snapt::LedgerOptions options = ledger_options(folder, "boot-" + std::to_string(round));
+    snapt::ledger::LedgerOptions options = ledger_options(folder, "boot-" + std::to_string(round));
     options.checkpoint_s = 1;
     options.interval_s = 5;
     options.user_records = round % 2 == 0 ? 3 : 0;
@@ -240,7 +240,7 @@ Bounds run_until_power_is_off(const std::string& folder, uint64_t round, base::R
         return bounds;
     }
     const std::unique_ptr<Ledger> ledger = std::move(opened).value();
-    snapt::SessionOpening opening;
+    snapt::ledger::SessionOpening opening;
     opening.number = 1;
     opening.identity.user_id = "alice";
     if (!ledger->open_sessions({&opening, 1})) {
@@ -322,7 +322,7 @@ void run_full(const Settings& settings) {
     uint64_t failed = 0;
     uint64_t reserves = 0;
     for (uint64_t round = 0; round < rounds; ++round) {
-        snapt::LedgerOptions options = ledger_options(folder.path(), "boot");
+        snapt::ledger::LedgerOptions options = ledger_options(folder.path(), "boot");
         options.interval_s = 5;
         options.reserve_bytes = kReserve;
         options.free_bytes = [&room](const std::string&) { return std::optional(room()); };
@@ -331,7 +331,7 @@ void run_full(const Settings& settings) {
         open_session(*ledger, 1, "alice", kNoonUs);
         Load load(*ledger, 1, random);
         int64_t now_us = kNoonUs;
-        const std::string reserve = folder.path() + "/" + snapt::kReserveFileName;
+        const std::string reserve = folder.path() + "/" + snapt::ledger::kReserveFileName;
         const auto run_for = [&](int seconds) {
             uint64_t failures = 0;
             for (; seconds > 0; --seconds, now_us += kSecondUs) {

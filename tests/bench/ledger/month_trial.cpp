@@ -2,10 +2,10 @@
 // statement and the web page cost on them.
 #include "common/base/traffic_class.hpp"
 #include "snapt/accounting/account_statement.hpp"
-#include "snapt/accounting/plan_store.hpp"
-#include "snapt/accounting/record_store.hpp"
-#include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/usage_booker.hpp"
+#include "snapt/ledger/record_store.hpp"
+#include "snapt/ledger/usage.hpp"
+#include "snapt/store/plan_store.hpp"
 #include "tests/bench/ledger/trial.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace continuo::bench {
 
-using snapt::Database;
-using snapt::OpenMode;
+using snapt::store::Database;
+using snapt::store::OpenMode;
 
 namespace {
 
@@ -42,7 +42,7 @@ constexpr const char* kYearUser = "user-8";
 constexpr uint64_t kYearRecords = 365 * 24 * 60;
 
 std::string ledger_path(const std::string& folder) {
-    return folder + "/" + snapt::kLedgerFileName;
+    return folder + "/" + snapt::store::kLedgerFileName;
 }
 
 void make_accounts(Database& database) {
@@ -65,8 +65,8 @@ struct Part {
 // Records of a span in the order in which a SNAPT seals them: each minute those of some flows, with
 // their sums.
 void write_records(Database& database, const Part& part, base::Random& random) {
-    auto store = must_have(snapt::RecordStore::open(database), "records");
-    snapt::RecordSums sums;
+    auto store = must_have(snapt::ledger::RecordStore::open(database), "records");
+    snapt::ledger::RecordSums sums;
     const auto seal = [&] {
         must(!part.has_sums || store.write(sums).has_value(), "sums");
         sums = {};
@@ -125,15 +125,17 @@ void book_month(Database& database) {
         plan += base::token(traffic_class);
         plan += "]\nx_kbps = [0, 64]\nd_ms = [0, 100]\nu = [[0, 0], [0.01, 0.005]]\nk_x = 10\n";
     }
-    const auto added = must_have(snapt::add_plan(database, "month", plan, kMonthBeginUs), "plan");
-    must(snapt::use_plan(database, {kChargedAccount, added.plan.plan_id, kMonthBeginUs},
-                         kMonthBeginUs, "root")
+    const auto added =
+        must_have(snapt::store::add_plan(database, "month", plan, kMonthBeginUs), "plan");
+    must(snapt::store::use_plan(database, {kChargedAccount, added.plan.plan_id, kMonthBeginUs},
+                                kMonthBeginUs, "root")
              .has_value(),
          "plan in use");
-    snapt::UsageBooker booker(database);
+    snapt::accounting::UsageBooker booker(database);
     size_t entries = 0;
-    for (snapt::Booked some;
-         (some = must_have(booker.step(kMonthBeginUs + kMonthUs, snapt::kBookAll), "booking"))
+    for (snapt::accounting::Booked some;
+         (some = must_have(booker.step(kMonthBeginUs + kMonthUs, snapt::accounting::kBookAll),
+                           "booking"))
              .has_more;) {
         entries += some.entries;
     }
@@ -157,8 +159,8 @@ class Questions {
   public:
     explicit Questions(Database& database) : database_(database) {}
 
-    double usage(const std::vector<snapt::UsageKey>& by, const char* user = nullptr) {
-        snapt::UsageQuery query;
+    double usage(const std::vector<snapt::ledger::UsageKey>& by, const char* user = nullptr) {
+        snapt::ledger::UsageQuery query;
         query.by = by;
         query.zone = "Europe/Zurich";
         if (user != nullptr) {
@@ -167,8 +169,8 @@ class Questions {
         return seconds_of([&] { ask(query); });
     }
     // The year, in the user's zone.
-    double year(const std::vector<snapt::UsageKey>& by) {
-        snapt::UsageQuery query;
+    double year(const std::vector<snapt::ledger::UsageKey>& by) {
+        snapt::ledger::UsageQuery query;
         query.by = by;
         query.zone = "Europe/Zurich";
         query.user = kYearUser;
@@ -178,30 +180,31 @@ class Questions {
     }
     double statement() {
         return seconds_of([&] {
-            const auto month = must_have(
-                snapt::account_statement(database_, kChargedAccount, "2026-11", "Europe/Zurich"),
-                "statement");
+            const auto month =
+                must_have(snapt::accounting::account_statement(database_, kChargedAccount,
+                                                               "2026-11", "Europe/Zurich"),
+                          "statement");
             must(month.total.records > 0, "an empty statement");
         });
     }
     // The web page asks for this when it opens: the days and the users of the zone's month.
     double web_page() {
         return seconds_of([&] {
-            snapt::UsageQuery query;
+            snapt::ledger::UsageQuery query;
             query.zone = "Europe/Zurich";
             query.from_us = kMonthBeginUs - kHourUs;
             query.to_us = kMonthBeginUs + kMonthUs - kHourUs;
-            query.by = {snapt::UsageKey::Day, snapt::UsageKey::Class};
+            query.by = {snapt::ledger::UsageKey::Day, snapt::ledger::UsageKey::Class};
             ask(query);
-            query.by = {snapt::UsageKey::User};
+            query.by = {snapt::ledger::UsageKey::User};
             ask(query);
         });
     }
     double page_behind(int64_t seq) {
         return seconds_of([&] {
             uint64_t seen = 0;
-            const snapt::RecordPlace after{"zrh-1", 3, seq};
-            must(snapt::visit_records_of(
+            const snapt::ledger::RecordPlace after{"zrh-1", 3, seq};
+            must(snapt::ledger::visit_records_of(
                      database_, {}, 1000, [&seen](const flow::UsageRecord&) { return ++seen > 0; },
                      after)
                      .has_value(),
@@ -211,8 +214,9 @@ class Questions {
     }
 
   private:
-    void ask(const snapt::UsageQuery& query) {
-        must(!must_have(snapt::query_usage(database_, query), "usage").rows.empty(), "no rows");
+    void ask(const snapt::ledger::UsageQuery& query) {
+        must(!must_have(snapt::ledger::query_usage(database_, query), "usage").rows.empty(),
+             "no rows");
     }
 
     Database& database_;
@@ -249,7 +253,7 @@ void make_month(const std::string& folder, uint64_t records, base::Random& rando
 
 void ask_about_month(const std::string& folder, uint64_t records) {
     auto database = must_have(Database::open(ledger_path(folder), OpenMode::ReadOnly), "ledger");
-    using enum snapt::UsageKey;
+    using enum snapt::ledger::UsageKey;
     Questions questions(database);
     std::printf("\"usage_s\": %.3f, \"by_user_s\": %.3f, \"by_day_s\": %.3f, ", questions.usage({}),
                 questions.usage({User}), questions.usage({Day}));
@@ -276,7 +280,7 @@ void make_year(const std::string& folder, uint64_t records, base::Random& random
 
 void ask_about_year(const std::string& folder) {
     auto database = must_have(Database::open(ledger_path(folder), OpenMode::ReadOnly), "ledger");
-    using enum snapt::UsageKey;
+    using enum snapt::ledger::UsageKey;
     Questions questions(database);
     std::printf("\"year_s\": %.4f, \"months_of_year_s\": %.4f, \"days_of_year_s\": %.4f}\n",
                 questions.year({}), questions.year({Month}), questions.year({Day, Class}));

@@ -1,22 +1,23 @@
 // Numbers and times at their limits.
-#include "snapt/accounting/record_store.hpp"
-#include "snapt/accounting/time_zone.hpp"
-#include "snapt/accounting/usage.hpp"
+#include "snapt/ledger/record_store.hpp"
+#include "snapt/ledger/usage.hpp"
+#include "snapt/store/time_zone.hpp"
 #include "tests/bench/ledger/trial.hpp"
 
 #include <cstdio>
 
 namespace continuo::bench {
 
-using snapt::Database;
-using snapt::Ledger;
-using snapt::OpenMode;
+using snapt::ledger::Ledger;
+using snapt::store::Database;
+using snapt::store::OpenMode;
 
 namespace {
 
 Database database_of(const std::string& folder) {
-    return must_have(Database::open(folder + "/" + snapt::kLedgerFileName, OpenMode::ReadWrite),
-                     "ledger");
+    return must_have(
+        Database::open(folder + "/" + snapt::store::kLedgerFileName, OpenMode::ReadWrite),
+        "ledger");
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ void run_wrap(const Settings& settings) {
         .reset();
     must(recorded_bytes(folder.path()) == counted, "records differ from what was counted");
     auto database = database_of(folder.path());
-    const auto rows = must_have(snapt::query_usage(database, {}), "usage").rows;
+    const auto rows = must_have(snapt::ledger::query_usage(database, {}), "usage").rows;
     must(rows.size() == 1 && static_cast<uint64_t>(rows[0].payload_up) == counted,
          "usage differs from what was counted");
     must_verify(folder.path());
@@ -151,14 +152,14 @@ void run_zones(const Settings& settings) {
     };
     for (const ZoneCase& one : kCases) {
         const TrialFolder folder(settings);
-        const auto zone = must_have(snapt::TimeZone::load(one.zone), one.zone);
+        const auto zone = must_have(snapt::store::TimeZone::load(one.zone), one.zone);
         count_quarters(folder.path(), zone.parse_time_us(one.from).value(),
                        zone.parse_time_us(one.to).value());
         auto database = database_of(folder.path());
-        snapt::UsageQuery query;
-        query.by = {snapt::UsageKey::Day};
+        snapt::ledger::UsageQuery query;
+        query.by = {snapt::ledger::UsageKey::Day};
         query.zone = one.zone;
-        const auto rows = must_have(snapt::query_usage(database, query), "usage").rows;
+        const auto rows = must_have(snapt::ledger::query_usage(database, query), "usage").rows;
         must(rows.size() == 3, std::string(one.zone) + ": not three days");
         for (size_t day = 0; day < rows.size(); ++day) {
             must(rows[day].payload_up == one.quarters[day] * 1000,

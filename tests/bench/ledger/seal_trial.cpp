@@ -18,7 +18,7 @@
 
 namespace continuo::bench {
 
-using snapt::Accountant;
+using snapt::accounting::Accountant;
 
 namespace {
 
@@ -144,7 +144,7 @@ class CountingLoop {
 std::vector<uint32_t> open_sessions(Accountant& accountant) {
     std::vector<uint32_t> sessions;
     for (size_t user = 0; user < kUsers; ++user) {
-        snapt::SessionIdentity who;
+        snapt::ledger::SessionIdentity who;
         who.user_id = "user-" + std::to_string(user);
         who.account_id = 1 + static_cast<int64_t>(user);
         who.cnapt_id = "laptop";
@@ -168,7 +168,7 @@ double median(std::vector<double> values) {
 void run_seal(const Settings& settings) {
     const TrialFolder folder(settings);
     const uint64_t rounds = settings.rounds != 0 ? settings.rounds : 7;
-    snapt::LedgerOptions options = ledger_options(folder.path(), "boot");
+    snapt::ledger::LedgerOptions options = ledger_options(folder.path(), "boot");
     options.live_slots = 2 * kFlows;
     options.user_records = 0;
     auto accountant = must_have(Accountant::start(options, kNoonUs), "start");

@@ -8,9 +8,9 @@
 
 namespace continuo::bench {
 
-using snapt::Database;
-using snapt::Ledger;
-using snapt::OpenMode;
+using snapt::ledger::Ledger;
+using snapt::store::Database;
+using snapt::store::OpenMode;
 
 TrialFolder::TrialFolder(const Settings& settings) : path_(settings.folder + "/ledger-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) {
@@ -34,8 +34,8 @@ void must(bool holds, const std::string& what) {
     }
 }
 
-snapt::LedgerOptions ledger_options(const std::string& folder, const std::string& boot_id) {
-    snapt::LedgerOptions options;
+snapt::ledger::LedgerOptions ledger_options(const std::string& folder, const std::string& boot_id) {
+    snapt::ledger::LedgerOptions options;
     options.state_directory = folder;
     options.snapt_id = "zrh-1";
     options.boot_id = boot_id;
@@ -44,7 +44,7 @@ snapt::LedgerOptions ledger_options(const std::string& folder, const std::string
 }
 
 void open_session(Ledger& ledger, uint32_t number, const std::string& user, int64_t at_us) {
-    snapt::SessionOpening opening;
+    snapt::ledger::SessionOpening opening;
     opening.number = number;
     opening.identity.user_id = user;
     opening.identity.cnapt_id = user + "-laptop";
@@ -88,8 +88,9 @@ uint64_t Load::step(int64_t now_us) {
 }
 
 uint64_t recorded_bytes(const std::string& folder, const std::string& user) {
-    auto database = must_have(
-        Database::open(folder + "/" + snapt::kLedgerFileName, OpenMode::ReadWrite), "ledger");
+    auto database =
+        must_have(Database::open(folder + "/" + snapt::store::kLedgerFileName, OpenMode::ReadWrite),
+                  "ledger");
     auto sum =
         must_have(database.prepare("SELECT coalesce(sum(inner_up),0) FROM usage_record WHERE "
                                    "?1='' OR user_id=?1"),
@@ -100,9 +101,10 @@ uint64_t recorded_bytes(const std::string& folder, const std::string& user) {
 }
 
 void must_verify(const std::string& folder) {
-    auto database = must_have(
-        Database::open(folder + "/" + snapt::kLedgerFileName, OpenMode::ReadWrite), "ledger");
-    for (const auto& check : must_have(snapt::verify_ledger(database), "verify")) {
+    auto database =
+        must_have(Database::open(folder + "/" + snapt::store::kLedgerFileName, OpenMode::ReadWrite),
+                  "ledger");
+    for (const auto& check : must_have(snapt::accounting::verify_ledger(database), "verify")) {
         must(check.is_good, "verify: " + std::string(check.what) + ": " + check.found);
     }
 }

@@ -4,7 +4,7 @@
 
 #include "common/base/random.hpp"
 #include "common/flow/counter_values.hpp"
-#include "snapt/accounting/ledger.hpp"
+#include "snapt/ledger/ledger.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -48,8 +48,11 @@ T must_have(base::Result<T> result, const std::string& what) {
     return std::move(result).value();
 }
 
-snapt::LedgerOptions ledger_options(const std::string& folder, const std::string& boot_id);
-void open_session(snapt::Ledger& ledger, uint32_t number, const std::string& user, int64_t at_us);
+snapt::ledger::LedgerOptions ledger_options(const std::string& folder, const std::string& boot_id);
+void open_session(snapt::ledger::Ledger& ledger,
+                  uint32_t number,
+                  const std::string& user,
+                  int64_t at_us);
 flow::SlotRequest slot_request(uint64_t flow_id, uint32_t session, int64_t at_us);
 // One packet up, all bytes of it payload.
 void count(flow::LiveSlot& slot, uint64_t bytes, int64_t at_us);
@@ -57,13 +60,13 @@ void count(flow::LiveSlot& slot, uint64_t bytes, int64_t at_us);
 // Some flows of a session that come, count and go at random.
 class Load {
   public:
-    Load(snapt::Ledger& ledger, uint32_t session, base::Random& random)
+    Load(snapt::ledger::Ledger& ledger, uint32_t session, base::Random& random)
         : ledger_(ledger), session_(session), random_(random), flows_(5, nullptr) {}
     // The bytes of the packet that a flow has counted.
     uint64_t step(int64_t now_us);
 
   private:
-    snapt::Ledger& ledger_;
+    snapt::ledger::Ledger& ledger_;
     uint32_t session_;
     base::Random& random_;
     std::vector<flow::LiveSlot*> flows_;

@@ -6,7 +6,7 @@
 #include "common/report/command_line.hpp"
 #include "rating/plan.hpp"
 #include "snapt/cli.hpp"
-#include "snapt/snapt_config.hpp"
+#include "snapt/settings/snapt_config.hpp"
 #include "tests/unit/config/bad_file_manifest.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr size_t kFewestKinds = 60;
 const std::string kFolder = CONTINUO_SOURCE_DIR "/tests/vectors/bad_config";
 
 std::vector<config::Diagnostic> check_snapt_text(std::string_view text, const std::string& file) {
-    return snapt::parse_snapt_config(text, file).diagnostics;
+    return snapt::settings::parse_snapt_config(text, file).diagnostics;
 }
 
 std::vector<config::Diagnostic> check_plan_text(std::string_view text, const std::string& file) {

@@ -1,8 +1,8 @@
 #include "common/config/base64.hpp"
 #include "common/report/status_report.hpp"
-#include "snapt/accounting/ledger.hpp"
 #include "snapt/cli.hpp"
-#include "snapt/key_file.hpp"
+#include "snapt/ledger/ledger.hpp"
+#include "snapt/settings/key_file.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -21,6 +21,7 @@ namespace {
 using report::CommandLine;
 using report::CommandOutput;
 using report::JsonValue;
+using settings::parse_snapt_config;
 
 constexpr int64_t kNow = 1'793'491'200'000'000;
 
@@ -263,9 +264,9 @@ TEST_F(SnaptCli, AConfigurationOfAnotherSnaptBringsKeyAndId) {
     EXPECT_TRUE(contains(added.out, "identity_key = \"" +
                                         config::to_base64(*own.config->identity_key) + "\""));
     EXPECT_FALSE(contains(added.out, "\nkey = ")) << added.out;
-    const auto users = UserStore::open(state()).value();
+    const auto users = store::UserStore::open(state()).value();
     std::string failure;
-    EXPECT_EQ(users->lookup("alice", "k2"), parse_key_file(rotated, failure)->key);
+    EXPECT_EQ(users->lookup("alice", "k2"), settings::parse_key_file(rotated, failure)->key);
     // Options that do not fit the command are errors.
     EXPECT_EQ(user({"add", "bob", "--key-file", file}).exit_code, report::kExitUsage);
     EXPECT_EQ(user({"rotate", "alice", "--key-file", file, "--key-id", "k3"}).exit_code,
@@ -335,19 +336,20 @@ TEST_F(SnaptCli, AKeyThatLetsNobodyInYetIsPrintedWithAWarning) {
 
 TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
     std::filesystem::create_directories(state());
-    auto users = UserStore::open(state());
+    auto users = store::UserStore::open(state());
     ASSERT_TRUE(users);
     base::SeededRandom random(1);
-    SnaptConfig config = default_snapt_config();
+    settings::SnaptConfig config = settings::default_snapt_config();
     config.name = "zrh-1";
     config.public_addresses = {*config::HostPort::parse("192.0.2.1:9347")};
     const auto run = [&](std::string_view text) {
         std::string failure;
-        const auto request = parse_user_request(json(text), failure);
+        const auto request = users::parse_user_request(json(text), failure);
         EXPECT_TRUE(request) << failure;
-        return request ? run_user_request(**users, config, *request, kNow, random) : UserResult{};
+        return request ? users::run_user_request(**users, config, *request, kNow, random)
+                       : users::UserResult{};
     };
-    using Ends = UserResult::Ends;
+    using Ends = users::UserResult::Ends;
     EXPECT_EQ(run(R"({"action":"add","name":"alice","quota":null})").ends, Ends::Nothing);
     EXPECT_EQ(run(R"({"action":"disable","name":"alice"})").ends, Ends::User);
     EXPECT_EQ(run(R"({"action":"enable","name":"alice"})").ends, Ends::Nothing);
@@ -375,20 +377,22 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
     for (const char* user : {"frank", "dave", "erin"}) {
         ASSERT_TRUE((*users)->add(user, {}, kNow, random));
     }
-    auto database = Database::open(state() + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
+    auto database =
+        store::Database::open(state() + "/" + store::kLedgerFileName, store::OpenMode::ReadWrite)
+            .value();
     ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE account_id="
                                  "(SELECT account_id FROM user WHERE user_id='frank')"));
     // A change that the disk has taken ends sessions also when the keys cannot be read again.
     for (const char* text : {R"({"action":"disable","name":"alice"})",
                              R"({"action":"revoke","name":"erin","key_id":"k1"})",
                              R"({"action":"remove","name":"dave"})"}) {
-        const UserResult result = run(text);
+        const users::UserResult result = run(text);
         EXPECT_FALSE(result.error.empty()) << text;
         EXPECT_EQ(result.ends, Ends::Revoked) << text;
     }
     // A key that it has taken is shown.
     ASSERT_TRUE((*users)->add("gina", {}, kNow, random));
-    const UserResult rotated = run(R"({"action":"rotate","name":"gina"})");
+    const users::UserResult rotated = run(R"({"action":"rotate","name":"gina"})");
     EXPECT_EQ(rotated.error, "");
     EXPECT_EQ(rotated.ends, Ends::Revoked);
     EXPECT_NE(json(rotated.json).text("config").find("key_id = \"k2\""), std::string::npos);
@@ -402,7 +406,7 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
                              R"({"action":"rotate","name":"a","overlap_s":-1})",
                              R"({"action":"rotate","name":"a","overlap_s":99999999})"}) {
         std::string failure;
-        EXPECT_FALSE(parse_user_request(json(text), failure)) << text;
+        EXPECT_FALSE(users::parse_user_request(json(text), failure)) << text;
         EXPECT_FALSE(failure.empty());
     }
     config.public_addresses.clear();
@@ -411,19 +415,19 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
 }
 
 TEST(Enrolment, NamesWhatDiffersFromTheDefaults) {
-    SnaptConfig config = default_snapt_config();
+    settings::SnaptConfig config = settings::default_snapt_config();
     config.name = "zrh-1";
     config.public_addresses = {*config::HostPort::parse("203.0.113.9:9347"),
                                *config::HostPort::parse("[2001:db8:9::9]:9347")};
-    Credential credential{"alice", kNoAccount, "k1", {}};
+    store::Credential credential{"alice", store::kNoAccount, "k1", {}};
     credential.key.fill(7);
-    std::string text = render_enrolment(config, credential);
+    std::string text = users::render_enrolment(config, credential);
     EXPECT_TRUE(contains(text, "addresses = [\"203.0.113.9:9347\", \"[2001:db8:9::9]:9347\"]"));
     EXPECT_TRUE(contains(text, "\n# realm = "));
     EXPECT_TRUE(contains(text, "\n# protection = "));
     config.realm = "mesh";
     config.protection.encrypt = false;
-    text = render_enrolment(config, credential);
+    text = users::render_enrolment(config, credential);
     EXPECT_TRUE(contains(text, "\nrealm = \"mesh\"")) << text;
     EXPECT_TRUE(contains(text, "\nprotection = \"authenticate\"")) << text;
 }

@@ -1,8 +1,8 @@
 #include "common/report/json_value.hpp"
-#include "snapt/accounting/ledger.hpp"
-#include "snapt/accounting/money.hpp"
-#include "snapt/accounting/record_store.hpp"
+#include "snapt/ledger/ledger.hpp"
+#include "snapt/ledger/record_store.hpp"
 #include "snapt/rest_books.hpp"
+#include "snapt/store/money.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,13 +28,13 @@ class RestBooksTest : public testing::Test {
         std::string pattern = testing::TempDir() + "snapt-books-XXXXXX";
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
         folder_ = pattern;
-        auto database = Database::open(path(), OpenMode::ReadWrite).value();
+        auto database = store::Database::open(path(), store::OpenMode::ReadWrite).value();
         ASSERT_TRUE(database.execute(
             "INSERT INTO account(account_id,user_id,removed) VALUES(1,'alice',NULL),"
             "(2,'bob',NULL),(3,'alice',5),(4,'gone',5);"
             "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),"
             "('bob',0,0,2)"));
-        auto store = RecordStore::open(database).value();
+        auto store = ledger::RecordStore::open(database).value();
         for (int64_t seq = 0; seq < 5; ++seq) {
             flow::UsageRecord record;
             record.snapt_id = "zrh-1";
@@ -54,7 +54,7 @@ class RestBooksTest : public testing::Test {
         books_.reset();
         std::filesystem::remove_all(folder_);
     }
-    std::string path() const { return folder_ + "/" + kLedgerFileName; }
+    std::string path() const { return folder_ + "/" + store::kLedgerFileName; }
     static Call
     call(Operation operation, const std::string& name = "", const std::string& query = "") {
         Call made;
@@ -134,12 +134,13 @@ TEST_F(RestBooksTest, PaymentIsBookedOnce) {
         good(booking(Operation::Adjust, "C-1", R"({"debit":"0.25"})"))["balance_ud"].integer(),
         49'750'000);
     EXPECT_EQ(good(call(Operation::Balance, "alice"))["entries"].integer(), 2);
-    auto database = Database::open(path(), OpenMode::ReadOnly).value();
+    auto database = store::Database::open(path(), store::OpenMode::ReadOnly).value();
     std::string actor;
-    ASSERT_TRUE(visit_entries(database, [&actor](const MoneyEntry& entry, bool is_genuine) {
-        EXPECT_TRUE(is_genuine);
-        actor = entry.actor;
-    }));
+    ASSERT_TRUE(
+        store::visit_entries(database, [&actor](const store::MoneyEntry& entry, bool is_genuine) {
+            EXPECT_TRUE(is_genuine);
+            actor = entry.actor;
+        }));
     EXPECT_EQ(actor, "token office");
 }
 

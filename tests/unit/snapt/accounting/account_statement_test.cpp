@@ -1,27 +1,31 @@
 #include "snapt/accounting/account_statement.hpp"
-#include "snapt/accounting/record_store.hpp"
 #include "snapt/accounting/usage_booker.hpp"
-#include "snapt/statement_command.hpp"
+#include "snapt/commands/statement_command.hpp"
+#include "snapt/ledger/record_store.hpp"
 #include "tests/unit/rating/plans.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Errc;
+using ledger::kNoon;
+using ledger::kSecond;
+using store::EntryKind;
 
 constexpr int64_t kOneHour = 3600 * kSecond;
 constexpr int64_t kOneDay = 24 * kOneHour;
 // 2026-12-01 00:00 UTC, an hour later than in Zurich
 constexpr int64_t kDecember = kNoon - 12 * kOneHour + 11 * kOneDay;
 
-class StatementTest : public StateFolder {
+class StatementTest : public ledger::StateFolder {
   protected:
     StatementTest() {
         EXPECT_TRUE(database_.execute("INSERT INTO account(account_id,user_id) VALUES(1,'alice')"));
-        const auto added = add_plan(database_, "standard",
-                                    rating::tests::text_of_file(rating::tests::kShippedPlan), 0);
-        EXPECT_TRUE(use_plan(database_, {kNoAccount, added->plan.plan_id, 0}, kNoon, "root"));
+        const auto added = store::add_plan(
+            database_, "standard", rating::tests::text_of_file(rating::tests::kShippedPlan), 0);
+        EXPECT_TRUE(
+            store::use_plan(database_, {store::kNoAccount, added->plan.plan_id, 0}, kNoon, "root"));
     }
     // The contract's first record.
     void put_download(int64_t end_us) {
@@ -39,7 +43,7 @@ class StatementTest : public StateFolder {
         record.pre = 2'580'000;
         record.post = 1'420'000;
         record.flags = flow::record_flag::kHasAccount;
-        ASSERT_TRUE(RecordStore::open(database_)->insert(record));
+        ASSERT_TRUE(ledger::RecordStore::open(database_)->insert(record));
     }
     void book_all(int64_t now_us) {
         UsageBooker booker(database_);
@@ -47,7 +51,7 @@ class StatementTest : public StateFolder {
         }
     }
     void pay(EntryKind kind, int64_t amount_ud, int64_t at_us, const std::string& ref) {
-        MoneyEntry entry;
+        store::MoneyEntry entry;
         entry.account_id = 1;
         entry.user_id = "alice";
         entry.kind = kind;
@@ -55,7 +59,7 @@ class StatementTest : public StateFolder {
         entry.at_us = at_us;
         entry.ref = ref;
         entry.note = "<b>&\"";
-        ASSERT_TRUE(book(database_, entry));
+        ASSERT_TRUE(store::book(database_, entry));
     }
     AccountStatement month(const std::string& text, const std::string& zone = "UTC") {
         const auto statement = account_statement(database_, 1, text, zone);
@@ -66,7 +70,7 @@ class StatementTest : public StateFolder {
     static void expect_sums(const AccountStatement& statement) {
         int64_t sum = statement.opening_ud + statement.usage_ud + statement.discount_ud +
                       statement.late_ud + statement.rerated_ud + statement.further_ud;
-        for (const MoneyEntry& entry : statement.bookings) {
+        for (const store::MoneyEntry& entry : statement.bookings) {
             sum += entry.amount_ud;
         }
         EXPECT_EQ(sum, statement.closing_ud);
@@ -74,7 +78,8 @@ class StatementTest : public StateFolder {
         EXPECT_EQ(statement.discount_ud, statement.total.discount_ud);
     }
 
-    Database database_ = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    store::Database database_ =
+        store::Database::open(path(store::kLedgerFileName), store::OpenMode::ReadWrite).value();
     int64_t next_seq_ = 0;
 };
 
@@ -135,12 +140,12 @@ TEST_F(StatementTest, WhatIsLateOrRatedAgainIsToldApart) {
     book_all(kDecember + 3 * kOneDay + 1);
     EXPECT_EQ(month("2026-12").total.records, 0) << "late within the month";
     EXPECT_EQ(month("2026-12").late.records, 2);
-    PlanBook plans;
-    ASSERT_TRUE(use_plan(database_, {kNoAccount, kNoPlan, 0}, kNoon, "root"));
-    ASSERT_EQ(
-        rerate(database_, plans, {0, INT64_MAX, {}, {}}, kDecember + 4 * kOneDay, "root", 0, 10)
-            ->charges,
-        3U);
+    store::PlanBook plans;
+    ASSERT_TRUE(store::use_plan(database_, {store::kNoAccount, store::kNoPlan, 0}, kNoon, "root"));
+    ASSERT_EQ(ledger::rerate(database_, plans, {0, INT64_MAX, {}, {}}, kDecember + 4 * kOneDay,
+                             "root", 0, 10)
+                  ->charges,
+              3U);
     pay(EntryKind::Adjust, 7, kDecember + 4 * kOneDay, "r:7");
     const AccountStatement december = month("2026-12");
     EXPECT_EQ(december.rerated_ud, 3 * 9'075);
@@ -176,13 +181,13 @@ TEST_F(StatementTest, ThePageAndTheLinesTakeAnyText) {
     put_download(kNoon);
     book_all(kNoon + kOneHour);
     const AccountStatement statement = month("2026-11");
-    const std::string page = statement_page(statement);
+    const std::string page = commands::statement_page(statement);
     EXPECT_NE(page.find("<title>Statement of alice, 2026-11</title>"), std::string::npos);
     EXPECT_NE(page.find("INV &quot;17&quot;, &lt;script&gt;"), std::string::npos);
     EXPECT_EQ(page.find("<script"), std::string::npos);
     EXPECT_EQ(page.find("http"), std::string::npos) << "nothing from elsewhere";
     EXPECT_NE(page.find("<td>49.990925</td>"), std::string::npos);
-    EXPECT_EQ(statement_csv(statement),
+    EXPECT_EQ(commands::statement_csv(statement),
               "what,class,records,payload_up,payload_down,pre,post,gross_ud,discount_ud,amount_ud,"
               "at,ref,note\r\n"
               "before,,,,,,,,,0,,,\r\n"
@@ -195,4 +200,4 @@ TEST_F(StatementTest, ThePageAndTheLinesTakeAnyText) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

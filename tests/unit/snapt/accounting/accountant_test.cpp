@@ -2,22 +2,30 @@
 #include "common/flow/attribution.hpp"
 #include "common/flow/flow_table.hpp"
 #include "snapt/accounting/accountant.hpp"
-#include "snapt/accounting/plan_store.hpp"
-#include "snapt/accounting/record_store.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "snapt/ledger/record_store.hpp"
+#include "snapt/store/plan_store.hpp"
+#include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <set>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Result;
 using flow::Cause;
+using ledger::kNoon;
+using ledger::kSecond;
+using ledger::SessionIdentity;
+using ledger::UsageReport;
+using store::Account;
+using store::Database;
+using store::kLedgerFileName;
+using store::OpenMode;
 
-class AccountantTest : public LedgerTest {
+class AccountantTest : public ledger::LedgerTest {
   protected:
     static SessionIdentity identity(const std::string& user) {
         SessionIdentity identity;
@@ -26,7 +34,8 @@ class AccountantTest : public LedgerTest {
         identity.opened_at_us = kNoon;
         return identity;
     }
-    static UsageReport usage(Accountant& accountant, const UsageQuery& query, int64_t now_us) {
+    static UsageReport
+    usage(Accountant& accountant, const ledger::UsageQuery& query, int64_t now_us) {
         std::promise<Result<UsageReport>> answer;
         EXPECT_TRUE(accountant.usage(query, now_us, [&](Result<UsageReport> report) {
             answer.set_value(std::move(report));
@@ -53,8 +62,8 @@ TEST_F(AccountantTest, UsageOfALiveFlowIsCurrent) {
     wanted.app = 2;
     flow::LiveSlot* slot = accountant->slots().take(wanted);
     count(*slot, 1000, kNoon + 1);
-    UsageQuery query;
-    query.by = {UsageKey::User, UsageKey::App};
+    ledger::UsageQuery query;
+    query.by = {ledger::UsageKey::User, ledger::UsageKey::App};
     auto report = usage(*accountant, query, kNoon + 2);
     ASSERT_EQ(report.rows.size(), 1U);
     EXPECT_EQ(report.rows[0].user, "alice");
@@ -110,7 +119,7 @@ TEST_F(AccountantTest, TotalsAreExactWhileAnotherThreadSeals) {
         }
     }
     ASSERT_TRUE(accountant->stop(kNoon + 300 * kSecond));
-    const LedgerStatus status = accountant->status();
+    const ledger::LedgerStatus status = accountant->status();
     EXPECT_EQ(status.failed_seals, 0U);
     EXPECT_EQ(status.orphan_records, 0U);
     accountant.reset();
@@ -154,10 +163,10 @@ TEST_F(AccountantTest, ASessionBeginsWithItsQuotaAndCredit) {
         "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),('bob',0,0,2),"
         "('carol',0,0,3);"));
     // Records of an earlier run.
-    auto store = RecordStore::open(database).value();
+    auto store = ledger::RecordStore::open(database).value();
     for (const int64_t account_id : {1, 3}) {
-        auto transaction = Transaction::begin(database).value();
-        RecordSums sums;
+        auto transaction = store::Transaction::begin(database).value();
+        ledger::RecordSums sums;
         flow::UsageRecord record;
         record.snapt_id = "zrh-1";
         record.seq = account_id;
@@ -244,8 +253,8 @@ TEST_F(AccountantTest, AHeldThreadLetsNobodyPassItsCredit) {
                 "]\nk_x = 1.0\nk_d = 0.0\nx_kbps = [0, 64]\nd_ms = [0, 100]\n"
                 "u = [[0, 0], [0, 0]]\n";
     }
-    const int64_t plan_id = add_plan(database, "flat", plan, 0)->plan.plan_id;
-    ASSERT_TRUE(use_plan(database, {kNoAccount, plan_id, 0}, kNoon, "root"));
+    const int64_t plan_id = store::add_plan(database, "flat", plan, 0)->plan.plan_id;
+    ASSERT_TRUE(store::use_plan(database, {store::kNoAccount, plan_id, 0}, kNoon, "root"));
     SessionIdentity who = identity("alice");
     who.account_id = 1;
     const auto meter = std::make_shared<UserMeter>(Account{1, "alice"});
@@ -322,4 +331,4 @@ TEST_F(AccountantTest, DestroyedWithoutStopLeavesTheRestToTheNextStart) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -2,20 +2,25 @@
 
 #include <chrono>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
+
+using ledger::kAlice;
+using ledger::kBob;
+using ledger::kNoon;
+using ledger::kSecond;
 
 class CreditWarningTest : public CreditWatchTest {
   protected:
     // Books so much usage so many times.
     void use_ud(int times, int64_t amount_ud) {
         ASSERT_TRUE(database_.execute("BEGIN"));
-        auto writer = EntryWriter::begin(database_).value();
+        auto writer = store::EntryWriter::begin(database_).value();
         for (int i = 0; i < times; ++i) {
-            MoneyEntry entry;
+            store::MoneyEntry entry;
             entry.account_id = kAlice;
             entry.user_id = "alice";
-            entry.kind = EntryKind::Usage;
+            entry.kind = store::EntryKind::Usage;
             entry.amount_ud = -amount_ud;
             entry.ref = "u:" + std::to_string(++bookings_);
             ASSERT_TRUE(writer.add(entry));
@@ -102,14 +107,14 @@ TEST_F(CreditWarningTest, WithoutAPaymentTheCreditIsTheWhole) {
     // A correction of usage in the user's favour is no payment.
     book_until(kBookAll);
     ASSERT_TRUE(database_.execute("BEGIN"));
-    MoneyEntry correction;
+    store::MoneyEntry correction;
     correction.account_id = kAlice;
     correction.user_id = "alice";
-    correction.kind = EntryKind::Adjust;
+    correction.kind = store::EntryKind::Adjust;
     correction.amount_ud = 10;
     correction.ref = "r:zrh-1/1/0/2";
     correction.at_us = kNoon;
-    ASSERT_TRUE(EntryWriter::begin(database_)->add(correction));
+    ASSERT_TRUE(store::EntryWriter::begin(database_)->add(correction));
     ASSERT_TRUE(database_.execute("COMMIT"));
     look(kNoon + 3 * kSecond);
     EXPECT_EQ(meter->allowance().state, Allowance::State::Warned);
@@ -183,10 +188,10 @@ TEST_F(CreditWarningTest, ABalanceIsToldWithoutACreditToo) {
     const auto again = login(kBob, "bob");
     EXPECT_EQ(again->allowance().money, (AccountMoney{7, 0, std::nullopt})) << "at once";
     CreditWatch fresh(*ledger_);
-    const auto other = std::make_shared<UserMeter>(Account{kBob, "bob"});
+    const auto other = std::make_shared<UserMeter>(store::Account{kBob, "bob"});
     ASSERT_TRUE(fresh.add(other));
     EXPECT_EQ(other->allowance().money, (AccountMoney{7, 0, std::nullopt}));
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -3,14 +3,14 @@
 
 #include "snapt/accounting/credit_watch.hpp"
 #include "snapt/accounting/quota.hpp"
-#include "tests/unit/snapt/accounting/charges_fixture.hpp"
+#include "tests/unit/snapt/ledger/charges_fixture.hpp"
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 
-struct CreditSlots : LedgerTest {
-    using LedgerTest::add_session;
-    using LedgerTest::count;
-    using LedgerTest::request;
+struct CreditSlots : ledger::LedgerTest {
+    using ledger::LedgerTest::add_session;
+    using ledger::LedgerTest::count;
+    using ledger::LedgerTest::request;
 };
 
 // A byte of payload costs 8 micro-denarii.
@@ -18,17 +18,17 @@ inline constexpr int64_t kUdOfByte = 8;
 inline constexpr int64_t kDenarius = 1'000'000;
 inline constexpr uint64_t kHeaders = 40;  // of LedgerTest::count()
 
-class CreditWatchTest : public ChargesTest {
+class CreditWatchTest : public ledger::ChargesTest {
   protected:
     void SetUp() override {
-        LedgerOptions options;
+        ledger::LedgerOptions options;
         options.state_directory = folder_;
         options.snapt_id = "zrh-1";
         options.live_slots = 256;
-        ledger_ = Ledger::open(options, kNoon).value();
+        ledger_ = ledger::Ledger::open(options, ledger::kNoon).value();
         watch_ = std::make_unique<CreditWatch>(*ledger_);
-        CreditSlots::add_session(*ledger_, 1, "alice", kAlice);
-        CreditSlots::add_session(*ledger_, 2, "bob", kBob);
+        CreditSlots::add_session(*ledger_, 1, "alice", ledger::kAlice);
+        CreditSlots::add_session(*ledger_, 2, "bob", ledger::kBob);
     }
     void TearDown() override {
         watch_.reset();
@@ -42,17 +42,17 @@ class CreditWatchTest : public ChargesTest {
         ASSERT_TRUE(change_terms(database_, user, change));
     }
     void pay(const std::string& user, int64_t amount_ud, const std::string& ref) {
-        MoneyEntry entry;
+        store::MoneyEntry entry;
         entry.user_id = user;
-        entry.kind = EntryKind::Topup;
+        entry.kind = store::EntryKind::Topup;
         entry.amount_ud = amount_ud;
         entry.ref = ref;
-        ASSERT_TRUE(book(database_, entry));
+        ASSERT_TRUE(store::book(database_, entry));
     }
     std::shared_ptr<UserMeter> login(int64_t account_id, const std::string& user) {
-        const auto meter = std::make_shared<UserMeter>(Account{account_id, user});
+        const auto meter = std::make_shared<UserMeter>(store::Account{account_id, user});
         MeterTerms terms;
-        terms.then = Exhaustion{OnExhausted::Stop, 0};
+        terms.then = store::Exhaustion{store::OnExhausted::Stop, 0};
         meter->set(terms);
         EXPECT_TRUE(watch_->add(meter));
         return meter;
@@ -66,8 +66,8 @@ class CreditWatchTest : public ChargesTest {
         CreditSlots::count(slot, payload + kHeaders, at_us);
     }
 
-    std::unique_ptr<Ledger> ledger_;
+    std::unique_ptr<ledger::Ledger> ledger_;
     std::unique_ptr<CreditWatch> watch_;
 };
 
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

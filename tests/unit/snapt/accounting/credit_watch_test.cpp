@@ -1,7 +1,14 @@
 #include "tests/unit/snapt/accounting/credit_watch_fixture.hpp"
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
+
+using ledger::kAlice;
+using ledger::kNoon;
+using ledger::kSecond;
+using store::Account;
+using store::Exhaustion;
+using store::OnExhausted;
 
 TEST_F(CreditWatchTest, FlowsCountBeforeTheyAreRecorded) {
     use_plan_of_bytes();
@@ -59,12 +66,12 @@ TEST_F(CreditWatchTest, SealingAndBookingChangeNothing) {
 TEST_F(CreditWatchTest, MergedFlowsCountToo) {
     watch_.reset();
     ledger_.reset();
-    LedgerOptions options;
+    ledger::LedgerOptions options;
     options.state_directory = folder_;
     options.snapt_id = "zrh-1";
     options.live_slots = 256;
     options.is_aggregate = true;
-    ledger_ = Ledger::open(options, kNoon).value();
+    ledger_ = ledger::Ledger::open(options, kNoon).value();
     watch_ = std::make_unique<CreditWatch>(*ledger_);
     CreditSlots::add_session(*ledger_, 1, "alice", kAlice);
     use_plan_of_bytes();
@@ -90,7 +97,7 @@ TEST_F(CreditWatchTest, ALoginCountsWhatIsNotBookedYet) {
     use(add_shipped().plan_id);
     put_many(150);
     const std::array accounts = {std::pair(kAlice, std::string("alice")),
-                                 std::pair(kBob, std::string("bob"))};
+                                 std::pair(ledger::kBob, std::string("bob"))};
     const auto expect_exact = [&](const std::string& where) {
         for (const auto& [account_id, user] : accounts) {
             const int64_t spent_ud = net_ud(account_id, *shipped_);
@@ -110,7 +117,7 @@ TEST_F(CreditWatchTest, ALoginCountsWhatIsNotBookedYet) {
     expect_exact("nothing is booked");
     UsageBooker booker(database_, {20, 1, 50, 50});
     for (int step = 0;; ++step) {
-        const auto booked = booker.step(kNoon + kMinute, kBookAll);
+        const auto booked = booker.step(kNoon + ledger::kMinute, kBookAll);
         ASSERT_TRUE(booked) << booked.error().where;
         if (booked->has_written) {
             expect_exact("after step " + std::to_string(step));
@@ -142,12 +149,12 @@ TEST_F(CreditWatchTest, WithoutAPlanTheBalanceAloneCounts) {
     const auto meter = login(kAlice, "alice");
     count(*ledger_->live().take(CreditSlots::request(1, 1, kNoon)), 1 << 20, kNoon + 1);
     EXPECT_FALSE(look(kNoon + kSecond));
-    MoneyEntry entry;
+    store::MoneyEntry entry;
     entry.user_id = "alice";
-    entry.kind = EntryKind::Adjust;
+    entry.kind = store::EntryKind::Adjust;
     entry.amount_ud = -5;
     entry.ref = "C-1";
-    ASSERT_TRUE(book(database_, entry));
+    ASSERT_TRUE(store::book(database_, entry));
     EXPECT_TRUE(look(kNoon + 2 * kSecond));
     MeterTerms terms;
     terms.then = Exhaustion{OnExhausted::Throttle, 128'000};
@@ -242,7 +249,7 @@ TEST_F(CreditWatchTest, WhatIsFreeOrCheapHasAnEndToo) {
     EXPECT_TRUE(look(kNoon + 2 * kSecond)) << "goes on";
     EXPECT_EQ(meter->throttled_bits_per_s(), 0U);
     use_plan_of_bytes();
-    set_credit("alice", kMaxBalanceUd);
+    set_credit("alice", store::kMaxBalanceUd);
     count(*slot, kFirstGrantBytes, kNoon + 2 * kSecond + 1);
     EXPECT_FALSE(look(kNoon + 3 * kSecond));
     EXPECT_TRUE(goes_to_its_end()) << "however much is left";
@@ -261,12 +268,12 @@ TEST_F(CreditWatchTest, WithNotifyNothingWaits) {
 TEST_F(CreditWatchTest, ThePriceOfTheSnaptCounts) {
     watch_.reset();
     ledger_.reset();
-    LedgerOptions options;
+    ledger::LedgerOptions options;
     options.state_directory = folder_;
     options.snapt_id = "zrh-1";
     options.live_slots = 256;
     options.price_permille = 2500;
-    ledger_ = Ledger::open(options, kNoon).value();
+    ledger_ = ledger::Ledger::open(options, kNoon).value();
     watch_ = std::make_unique<CreditWatch>(*ledger_);
     CreditSlots::add_session(*ledger_, 1, "alice", kAlice);
     use_plan_of_bytes();
@@ -323,7 +330,7 @@ TEST_F(CreditWatchTest, ALoginReadsNothingOfBeforeTheFirstPlan) {
 // A record costs kMaxChargeUd at the most, a thousand of them more than 64 bits hold.
 TEST_F(CreditWatchTest, SumsOfAbsurdPricesStayWithinTheirBounds) {
     use(add_flat("absurd", "1000000").plan_id);
-    set_credit("alice", kMaxBalanceUd);
+    set_credit("alice", store::kMaxBalanceUd);
     const auto meter = login(kAlice, "alice");
     flow::LiveSlot* slot = ledger_->live().take(CreditSlots::request(1, 1, kNoon));
     constexpr uint64_t kGigabytes = uint64_t{1} << 50;
@@ -359,4 +366,4 @@ TEST_F(CreditWatchTest, WhoeverIsGoneIsForgotten) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,14 +1,17 @@
-#include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/quota_watch.hpp"
-#include "snapt/accounting/record_store.hpp"
+#include "snapt/ledger/ledger.hpp"
+#include "snapt/ledger/record_store.hpp"
 
 #include <cstdlib>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
+
+using store::Account;
+using store::Database;
 
 // 2026-12-01 00:00:00 UTC, an hour later than in Zurich
 constexpr int64_t kDecemberUs = 1'796'083'200'000'000;
@@ -21,7 +24,8 @@ class QuotaWatchTest : public testing::Test {
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
         folder_ = pattern;
         database_ = std::make_unique<Database>(
-            Database::open(folder_ + "/" + kLedgerFileName, OpenMode::ReadWrite).value());
+            Database::open(folder_ + "/" + store::kLedgerFileName, store::OpenMode::ReadWrite)
+                .value());
         ASSERT_TRUE(database_->execute(
             "INSERT INTO account(account_id,user_id) VALUES(1,'alice'),(2,'bob');"
             "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),"
@@ -35,8 +39,8 @@ class QuotaWatchTest : public testing::Test {
         std::filesystem::remove_all(folder_);
     }
     void record(int64_t end_us, int64_t payload) {
-        auto store = RecordStore::open(*database_).value();
-        RecordSums sums;
+        auto store = ledger::RecordStore::open(*database_).value();
+        ledger::RecordSums sums;
         flow::UsageRecord record;
         record.snapt_id = "zrh-1";
         record.epoch = 1;
@@ -47,14 +51,14 @@ class QuotaWatchTest : public testing::Test {
         record.t_start = end_us - 1;
         record.pay_down = payload;
         record.flags = flow::record_flag::kHasAccount;
-        Transaction transaction = Transaction::begin(*database_).value();
+        store::Transaction transaction = store::Transaction::begin(*database_).value();
         ASSERT_TRUE(store.insert(record, sums));
         ASSERT_TRUE(store.write(sums));
         ASSERT_TRUE(transaction.commit());
     }
     void set_quota(int64_t bytes, const std::string& then, const char* zone = "UTC") {
         TermsChange change;
-        change.quota = Quota{bytes, "day"};
+        change.quota = store::Quota{bytes, "day"};
         change.then = parse_exhaustion(then);
         change.zone = zone;
         ASSERT_TRUE(change_terms(*database_, "alice", change));
@@ -224,4 +228,4 @@ TEST(Exhaustion, IsReadAndWritten) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,17 +1,24 @@
 #include "snapt/accounting/rated_usage.hpp"
-#include "snapt/accounting/record_store.hpp"
+#include "snapt/ledger/record_store.hpp"
 #include "tests/unit/rating/plans.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 
 #include <map>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
-class RatedUsageTest : public StateFolder {
+using ledger::kNoon;
+using ledger::kSecond;
+using ledger::UsageKey;
+using ledger::UsageQuery;
+using store::Database;
+
+class RatedUsageTest : public ledger::StateFolder {
   protected:
     RatedUsageTest()
-        : database_(Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value()) {}
+        : database_(
+              Database::open(path(store::kLedgerFileName), store::OpenMode::ReadWrite).value()) {}
 
     // A record of one of three users, of one of the classes, in one of three days.
     flow::UsageRecord record_of(int64_t number) const {
@@ -36,7 +43,7 @@ class RatedUsageTest : public StateFolder {
         return record;
     }
     void put(const flow::UsageRecord& record) {
-        auto store = RecordStore::open(database_);
+        auto store = ledger::RecordStore::open(database_);
         ASSERT_TRUE(store->insert(record));
     }
     rating::Charge charge_of(const flow::UsageRecord& record) const {
@@ -63,11 +70,11 @@ TEST_F(RatedUsageTest, EachRowHasTheSumOfTheChargesForItsRecords) {
     }
     UsageQuery query;
     query.by = {UsageKey::User, UsageKey::Class};
-    const UsageReport rated = rate_usage(database_, query, *plan_).value();
-    const UsageReport plain = query_usage(database_, query).value();
+    const ledger::UsageReport rated = rate_usage(database_, query, *plan_).value();
+    const ledger::UsageReport plain = ledger::query_usage(database_, query).value();
     ASSERT_EQ(rated.rows.size(), wanted.size());
     for (size_t i = 0; i < rated.rows.size(); ++i) {
-        const UsageRow& row = rated.rows[i];
+        const ledger::UsageRow& row = rated.rows[i];
         const auto& sums =
             wanted[{*row.user, static_cast<int64_t>(base::index_of(*row.traffic_class))}];
         EXPECT_GT(row.gross_ud, 0);
@@ -93,7 +100,7 @@ TEST_F(RatedUsageTest, EveryGroupingHasTheSameSum) {
         query.zone = "Asia/Kathmandu";
         int64_t sum_ud = 0;
         const auto rated = rate_usage(database_, query, *plan_).value();
-        for (const UsageRow& row : rated.rows) {
+        for (const ledger::UsageRow& row : rated.rows) {
             EXPECT_GT(row.net_ud, 0) << to_string(key);
             sum_ud += *row.net_ud;
         }
@@ -150,7 +157,7 @@ TEST_F(RatedUsageTest, AccountsOfOneNamePayEachItsOwn) {
 
 TEST_F(RatedUsageTest, WritesNothingAndLeavesNoTransactionBehind) {
     put(record_of(7));
-    auto reader = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    auto reader = Database::open(path(store::kLedgerFileName), store::OpenMode::ReadOnly).value();
     ASSERT_TRUE(rate_usage(reader, {}, *plan_));
     EXPECT_FALSE(reader.in_transaction());
     UsageQuery query;
@@ -180,4 +187,4 @@ TEST_F(RatedUsageTest, ASumThatNoNumberHoldsStaysAtTheLargest) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,12 +1,20 @@
 #include "snapt/accounting/usage_booker.hpp"
-#include "tests/unit/snapt/accounting/charges_fixture.hpp"
+#include "tests/unit/snapt/ledger/charges_fixture.hpp"
 
 #include <thread>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
-class UsageBookerTest : public ChargesTest {
+using ledger::charge_trouble;
+using ledger::kAlice;
+using ledger::kBob;
+using ledger::kMinute;
+using ledger::kNoon;
+using store::kMaxBalanceUd;
+using store::Transaction;
+
+class UsageBookerTest : public ledger::ChargesTest {
   protected:
     // A kilobit, a unit.
     void put_unit(int64_t account_id, int64_t after) {
@@ -25,12 +33,12 @@ class UsageBookerTest : public ChargesTest {
         ASSERT_TRUE(transaction.commit());
     }
     void put_balance(int64_t account_id, int64_t amount_ud, const std::string& ref) {
-        MoneyEntry entry;
+        store::MoneyEntry entry;
         entry.user_id = account_id == kAlice ? "alice" : "bob";
         entry.amount_ud = amount_ud;
         entry.ref = ref;
         entry.at_us = kNoon;
-        ASSERT_TRUE(book(database_, entry));
+        ASSERT_TRUE(store::book(database_, entry));
     }
     static constexpr BookLimits kSmall{50, 1, 1'000, 100};
 };
@@ -48,7 +56,7 @@ TEST_F(UsageBookerTest, AQuarterOfAnHourIsOneChargeOfAnAccountAndClass) {
     EXPECT_EQ(book_until(kNoon + 15 * kMinute, kSmall, now_us).records, 0U);
     EXPECT_EQ(book_until(kNoon + 30 * kMinute, kSmall, now_us).records, 900U);
     EXPECT_EQ(number("SELECT count(*) FROM charge"), 6);
-    EXPECT_EQ(balance(kCarol), -net_ud(kCarol, *shipped_));
+    EXPECT_EQ(balance(ledger::kCarol), -net_ud(ledger::kCarol, *shipped_));
     expect_verified();
 }
 
@@ -149,7 +157,8 @@ TEST_F(UsageBookerTest, WhoReadsNeedsNoLock) {
     put_unit(kAlice, 0);
     book_all();
     put_unit(kAlice, 1);
-    auto other = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    auto other =
+        store::Database::open(path(store::kLedgerFileName), store::OpenMode::ReadWrite).value();
     Transaction held = Transaction::begin(other).value();
     UsageBooker booker(database_);
     EXPECT_TRUE(booker.step(kNoon, kBookAll)) << "reads";
@@ -167,7 +176,7 @@ TEST_F(UsageBookerTest, AnAccountAtTheBoundsKeepsNobodyElse) {
     EXPECT_EQ(charge_trouble(database_).value(),
               "1 charge cannot be made, such as of alice: no balance goes beyond 10^12 denarii; "
               "mend it, then `snapt rate --from`");
-    EXPECT_EQ(first_fault_us(database_).value(), kNoon);
+    EXPECT_EQ(ledger::first_fault_us(database_).value(), kNoon);
     EXPECT_EQ(prune_records(database_, INT64_MAX, 10).value(), 0U) << "they are needed";
     put_balance(kAlice, 5'000'000, "A-2");
     EXPECT_EQ(rate_again({0, INT64_MAX, {}, {}}).charges, 1U);
@@ -200,7 +209,7 @@ TEST_F(UsageBookerTest, TheDeskTellsWhatCannotBeBooked) {
     use(add_flat("flat", "0.001").plan_id);
     put_balance(kAlice, -kMaxBalanceUd, "A-1");
     put_unit(kAlice, 0);
-    auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
+    auto desk = UsageDesk::start(path(store::kLedgerFileName), 0).value();
     desk->tick(kNoon + kBookDelayUs);
     const auto tells = [&desk](bool wanted) {
         for (int i = 0; i < 1000 && desk->booking_trouble().empty() == wanted; ++i) {
@@ -260,4 +269,4 @@ TEST_F(UsageBookerTest, VerifySeesWhatIsSkippedAndWhatIsChargedTwice) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

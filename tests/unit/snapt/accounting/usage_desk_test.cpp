@@ -1,6 +1,6 @@
 // Questions for usage, and the removal of old records, beside those who log in.
 #include "snapt/accounting/accountant.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,13 +9,17 @@
 #include <future>
 #include <thread>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
 using base::Result;
+using ledger::kNoon;
+using ledger::UsageQuery;
+using ledger::UsageReport;
+using store::kLedgerFileName;
 
 constexpr std::chrono::seconds kPatience{20};
-constexpr int64_t kHour = 3600 * kSecond;
+constexpr int64_t kHour = 3600 * ledger::kSecond;
 constexpr int64_t kDay = 24 * kHour;
 
 // Its answer is taken when that is let go. It must outlive who answers.
@@ -45,13 +49,14 @@ UsageQuery own(const std::string& user) {
     return query;
 }
 
-class UsageDeskTest : public LedgerTest {
+class UsageDeskTest : public ledger::LedgerTest {
   protected:
     void put(int64_t end_us, int64_t count = 1) {
-        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-        auto store = RecordStore::open(database).value();
-        auto transaction = Transaction::begin(database).value();
-        RecordSums sums;
+        auto database =
+            store::Database::open(path(kLedgerFileName), store::OpenMode::ReadWrite).value();
+        auto store = ledger::RecordStore::open(database).value();
+        auto transaction = store::Transaction::begin(database).value();
+        ledger::RecordSums sums;
         for (int64_t i = 0; i < count; ++i) {
             flow::UsageRecord record;
             record.snapt_id = "zrh-1";
@@ -190,7 +195,8 @@ TEST_F(UsageDeskTest, QuestionsWithoutAPauseKeepNeitherOldRecordsNorTheLog) {
     desk->tick(kNoon - kHour);
     desk->tick(kNoon);
     EXPECT_TRUE(wait([&] { return desk->pruned_records() >= kOld; }));
-    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    auto database =
+        store::Database::open(path(kLedgerFileName), store::OpenMode::ReadWrite).value();
     for (int i = 0; i < 12; ++i) {
         ASSERT_TRUE(database.execute("UPDATE usage_record SET inner_up=inner_up+1"));
         const size_t before = askers[0].answers();
@@ -229,4 +235,4 @@ TEST_F(UsageDeskTest, WithoutRetentionNothingIsRemoved) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

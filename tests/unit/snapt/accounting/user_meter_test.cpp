@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
+
+using store::Account;
 
 using State = Allowance::State;
 
@@ -20,7 +22,7 @@ class UserMeterTest : public testing::Test {
         MeterTerms terms;
         terms.quota.emplace().bytes = bytes;
         terms.used_bytes = used;
-        terms.then.action = OnExhausted::Stop;
+        terms.then.action = store::OnExhausted::Stop;
         return terms;
     }
 };
@@ -68,4 +70,4 @@ TEST_F(UserMeterTest, AQuotaThatWarnsComesBeforeACredit) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting

@@ -1,17 +1,21 @@
-#include "snapt/accounting/money.hpp"
-#include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/usage_desk.hpp"
 #include "snapt/accounting/verify.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "snapt/store/money.hpp"
+#include "snapt/store/plan_store.hpp"
+#include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace continuo::snapt {
+namespace continuo::snapt::accounting {
 namespace {
 
-class VerifyTest : public LedgerTest {
+using ledger::kNoon;
+using ledger::kSecond;
+using store::Database;
+
+class VerifyTest : public ledger::LedgerTest {
   protected:
     // Two runs with records in several intervals, a plan and some money.
     void fill() {
@@ -30,25 +34,26 @@ class VerifyTest : public LedgerTest {
             ASSERT_TRUE(ledger->stop(start + 601 * kSecond, flow::Cause::Admin));
         }
         auto database = open_database();
-        ASSERT_TRUE(add_plan(database, "standard", "text", kNoon));
+        ASSERT_TRUE(store::add_plan(database, "standard", "text", kNoon));
         ASSERT_TRUE(
             database.execute("INSERT INTO account(account_id,user_id) VALUES(1,'alice'),"
                              "(2,'bob'); INSERT INTO user(user_id,created,disabled,account_id) "
                              "VALUES('alice',0,0,1),('bob',0,0,2)"));
         for (int64_t i = 1; i <= 4; ++i) {
-            MoneyEntry entry;
+            store::MoneyEntry entry;
             entry.user_id = i % 2 == 0 ? "alice" : "bob";
             entry.amount_ud = 10 * i;
             entry.ref = "r" + std::to_string(i);
-            ASSERT_TRUE(book(database, entry));
+            ASSERT_TRUE(store::book(database, entry));
         }
     }
     Database open_database() const {
-        return Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        return Database::open(path(store::kLedgerFileName), store::OpenMode::ReadWrite).value();
     }
     // The names of the checks that find something, and what they find.
     std::string faults() const {
-        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+        auto database =
+            Database::open(path(store::kLedgerFileName), store::OpenMode::ReadOnly).value();
         const auto checks = verify_ledger(database);
         EXPECT_TRUE(checks) << checks.error().where;
         EXPECT_FALSE(database.in_transaction());
@@ -178,4 +183,4 @@ TEST_F(VerifyTest, FindsSumsThatNoBookingMakes) {
 }
 
 }  // namespace
-}  // namespace continuo::snapt
+}  // namespace continuo::snapt::accounting
