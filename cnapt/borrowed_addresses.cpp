@@ -1,7 +1,7 @@
 #include "cnapt/borrowed_addresses.hpp"
 
 #include "cnapt/near_links.hpp"
-#include "cnapt/routes.hpp"
+#include "cnapt/node_addresses.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/socket_address.hpp"
 

@@ -123,7 +123,7 @@ base::Result<void> CaptureControl::set_groups(const NearLinks& near) const {
     for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
         const bool is_near =
             std::any_of(near.links.begin(), near.links.end(),
-                        [&](const NearLink& wanted) { return wanted.index == link.index; });
+                        [&](const auto& wanted) { return wanted.index == link.index; });
         const uint32_t group = near_group(config_);
         // An interface in another program's group is identified by that group.
         if (link.group != (is_near ? 0 : group)) {

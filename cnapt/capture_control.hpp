@@ -8,6 +8,7 @@
 #include "cnapt/answers_table.hpp"
 #include "cnapt/lan_timeouts.hpp"
 #include "cnapt/near_links.hpp"
+#include "cnapt/node_addresses.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/plain_places.hpp"
 #include "cnapt/routes.hpp"

@@ -1,7 +1,7 @@
 #include "cnapt/capture_input.hpp"
 
 #include "cnapt/check_files.hpp"
-#include "cnapt/cli.hpp"
+#include "cnapt/default_paths.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"

@@ -1,5 +1,6 @@
 #include "cnapt/capture_links.hpp"
 
+#include "cnapt/interface_name.hpp"
 #include "cnapt/source_routes.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "cnapt/app.hpp"
 #include "cnapt/check_files.hpp"
 #include "cnapt/classify_command.hpp"
+#include "cnapt/default_paths.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/doctor.hpp"
@@ -229,7 +230,7 @@ report::OptionSpec state_option() {
     return {"--state", "DIR", OptionValue::Required, false, {}, "state directory"};
 }
 
-std::vector<report::CommandSpec> commands() {
+std::vector<report::CommandSpec> command_specs() {
     return {{"run",
              "",
              0,
@@ -309,7 +310,7 @@ std::string class_ways_text(const JsonValue& paths, size_t columns) {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec program = {"cnapt", commands(), daemon::common_options()};
+    static const report::ProgramSpec program = {"cnapt", command_specs(), daemon::common_options()};
     return program;
 }
 

@@ -9,11 +9,6 @@
 
 namespace continuo::cnapt {
 
-inline constexpr const char* kDefaultConfig = "/etc/continuo/cnapt.toml";
-inline constexpr const char* kDefaultSocket = "/run/continuo/cnapt.sock";
-inline constexpr const char* kDefaultState = "/var/lib/cnapt";
-inline constexpr const char* kDefaultResolverState = "/var/lib/cnapt-resolver";
-
 const report::ProgramSpec& program_spec();
 
 // Runs one command and gives the exit code. `arguments` without the program's name.

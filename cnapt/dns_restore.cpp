@@ -1,6 +1,6 @@
 #include "cnapt/dns_restore.hpp"
 
-#include "cnapt/cli.hpp"
+#include "cnapt/default_paths.hpp"
 #include "cnapt/resolv_file.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"

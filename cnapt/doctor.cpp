@@ -1,6 +1,6 @@
 #include "cnapt/doctor.hpp"
 
-#include "cnapt/cli.hpp"
+#include "cnapt/default_paths.hpp"
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/gateway_check.hpp"
 #include "common/crypto/library.hpp"

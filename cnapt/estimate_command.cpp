@@ -2,7 +2,7 @@
 
 #include "cnapt/capture_clock.hpp"
 #include "cnapt/capture_input.hpp"
-#include "cnapt/cli.hpp"
+#include "cnapt/default_paths.hpp"
 #include "cnapt/estimate_svg.hpp"
 #include "cnapt/estimate_tunnel.hpp"
 #include "cnapt/node_config.hpp"

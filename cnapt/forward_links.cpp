@@ -1,7 +1,7 @@
 #include "cnapt/forward_links.hpp"
 
+#include "cnapt/interface_name.hpp"
 #include "cnapt/near_links.hpp"
-#include "cnapt/routes.hpp"
 
 #include <algorithm>
 

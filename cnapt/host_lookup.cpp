@@ -1,6 +1,7 @@
 #include "cnapt/host_lookup.hpp"
 
 #include "cnapt/name_lookup.hpp"
+#include "cnapt/node_config.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/io/file.hpp"
 #include "common/io/system_random.hpp"

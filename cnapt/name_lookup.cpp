@@ -3,6 +3,7 @@
 #include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/dns_message.hpp"
 #include "cnapt/nat64.hpp"
+#include "cnapt/node_config.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"

@@ -27,7 +27,7 @@ constexpr auto kKindsOverIp = std::to_array<std::string_view>(
 // Kinds that providers' and modems' lines use, and that wireless meshes use.
 constexpr auto kKindsOverLinks = std::to_array<std::string_view>({"ppp", "batadv"});
 
-bool is_private(const IpPrefix& prefix) {
+bool is_private_prefix(const IpPrefix& prefix) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
                        [&](const IpPrefix& outer) {
                            return prefix.length >= outer.length && outer.contains(prefix.address);
@@ -56,7 +56,7 @@ LinkRoutes routes_of(const io::LinkEntry& link,
                      const std::vector<IpAddress>& snapts) {
     LinkRoutes found;
     for (const io::RouteEntry& route : snapshot.routes) {
-        if (route.interface_index != link.index || is_private(route.destination)) {
+        if (route.interface_index != link.index || is_private_prefix(route.destination)) {
             continue;
         }
         const bool is_default = route.destination.length <= kLongestPartOfDefault;
@@ -130,7 +130,7 @@ bool has_foreign_gateway(const io::RouteEntry& route) {
 uint8_t kind_of_route(const io::RouteEntry& route) {
     uint8_t kind = 0;
     for (const bool property :
-         {is_private(route.destination), is_host(route.destination),
+         {is_private_prefix(route.destination), is_host(route.destination),
           is_lan_sized(route.destination), route.gateway.has_value(), has_foreign_gateway(route)}) {
         kind = static_cast<uint8_t>(2 * kind + (property ? 1 : 0));
     }

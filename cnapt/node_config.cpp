@@ -1,9 +1,8 @@
 #include "cnapt/node_config.hpp"
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/interface_name.hpp"
 #include "cnapt/near_links.hpp"
-#include "cnapt/resolv_conf.hpp"
-#include "cnapt/routes.hpp"
 #include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"

@@ -60,6 +60,9 @@ struct UplinkConfig {
     bool operator==(const UplinkConfig&) const = default;
 };
 
+// The C library asks no more servers than this.
+inline constexpr size_t kMaxNameServers = 3;
+
 struct DnsConfig {
     std::vector<base::IpAddress> servers;  // of the host, through the tunnel; none: left alone
 

@@ -1,5 +1,7 @@
 #include "cnapt/resolv_conf.hpp"
 
+#include "cnapt/node_config.hpp"
+
 #include <algorithm>
 
 namespace continuo::cnapt {

@@ -12,8 +12,6 @@
 namespace continuo::cnapt {
 
 inline constexpr std::string_view kResolvConf = "/etc/resolv.conf";
-// The C library asks no more servers than this.
-inline constexpr size_t kMaxNameServers = 3;
 inline constexpr size_t kMaxResolvConfBytes = size_t{64} << 10;
 
 // Addresses in `nameserver` lines; other values, also with a zone such as %eth0, are skipped.

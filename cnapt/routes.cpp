@@ -2,6 +2,7 @@
 
 #include "cnapt/capture_answers.hpp"
 #include "cnapt/capture_ruleset.hpp"
+#include "cnapt/interface_name.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/packet/five_tuple.hpp"
 
@@ -19,7 +20,6 @@ using base::IpVersion;
 using io::RuleAction;
 using io::RuleEntry;
 
-constexpr size_t kMaxInterfaceName = 15;
 constexpr uint32_t kDefaultGroup = 0;
 constexpr uint8_t kWrittenHeader = 255;  // IPPROTO_RAW
 
@@ -237,33 +237,6 @@ std::vector<io::SysctlSetting> build_device_settings(const std::string& device) 
 // Comes after the rules for a gateway's connections.
 uint32_t bypass_mark(uint32_t fwmark) {
     return fwmark + 3;
-}
-
-IpAddress default_node_ipv4() {
-    return IpAddress::v4(0xC0000005U);
-}
-
-IpAddress default_node_ipv6() {
-    constexpr std::array<uint8_t, 16> kAddress = {0, 0x64, 0xFF, 0x9B, 0,    1, 0, 0,
-                                                  0, 0,    0,    0,    0xC0, 0, 0, 5};
-    return IpAddress::v6(kAddress);
-}
-
-bool is_safe_interface_name(std::string_view name) {
-    const auto is_safe = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               std::string_view("_.@:-").find(c) != std::string_view::npos;
-    };
-    return !name.empty() && name.size() <= kMaxInterfaceName && name.front() != '-' &&
-           name != "." && name != ".." && std::all_of(name.begin(), name.end(), is_safe);
-}
-
-bool is_gateway_pattern(std::string_view text) {
-    if (text.ends_with('*')) {
-        return text.size() <= kMaxInterfaceName &&
-               is_safe_interface_name(text.substr(0, text.size() - 1));
-    }
-    return is_safe_interface_name(text);
 }
 
 std::string capture_table(std::string_view device) {

@@ -96,12 +96,6 @@ struct CaptureOptions {
 // Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
 uint32_t bypass_mark(uint32_t fwmark);
 
-// cnapt0's usual addresses (RFC 7335, and the same in the local translation prefix of RFC 8215). By
-// the table of RFC 6724, section 2.1, a ULA would make programs prefer IPv4 to any IPv6
-// destination.
-base::IpAddress default_node_ipv4();  // 192.0.0.5
-base::IpAddress default_node_ipv6();  // 64:ff9b:1::c000:5
-
 // Table for the way to a captive portal: beside `routing_table`, none of the kernel's.
 uint32_t portal_table(uint32_t routing_table);
 
@@ -136,12 +130,6 @@ CapturePlan build_capture_plan(const CaptureOptions& options);
 
 // "inet continuo_cnapt_<device>", characters outside [A-Za-z0-9_] as '_'.
 std::string capture_table(std::string_view device);
-
-// Names that may stand in nftables text: 1 to 15 of [A-Za-z0-9_.@:-], not beginning with '-'.
-bool is_safe_interface_name(std::string_view name);
-// Such a name, or the first 1 to 14 characters of one and a star. nftables matches both by
-// themselves, so that an interface which comes later is met with its first packet.
-bool is_gateway_pattern(std::string_view text);
 
 // Named counters of the table. kLeakCounter must read zero.
 inline constexpr std::string_view kLeakCounter = "leak";

@@ -2,6 +2,7 @@
 // The first byte chooses.
 #include "cnapt/dns_message.hpp"
 #include "cnapt/name_lookup.hpp"
+#include "cnapt/node_config.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/base/assert.hpp"
 

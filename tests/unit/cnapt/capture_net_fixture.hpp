@@ -3,6 +3,7 @@
 
 // The capture plan on a real kernel: a node with an uplink, a router that also is the
 // correspondent, and the node's TUN.
+#include "cnapt/node_addresses.hpp"
 #include "cnapt/routes.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"

@@ -1,6 +1,7 @@
 // NodeTest: a Node in a network namespace, with its TUN device and one uplink. Programs of the host
 // send; the router beside it is where a SNAPT would be.
 #include "cnapt/node.hpp"
+#include "cnapt/node_addresses.hpp"
 #include "cnapt/routes.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/packet/header_fields.hpp"

@@ -1,3 +1,4 @@
+#include "cnapt/node_config.hpp"
 #include "cnapt/resolv_conf.hpp"
 
 #include <gtest/gtest.h>

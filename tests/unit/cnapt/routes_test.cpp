@@ -1,4 +1,6 @@
 #include "cnapt/capture_ruleset.hpp"
+#include "cnapt/interface_name.hpp"
+#include "cnapt/node_addresses.hpp"
 #include "cnapt/routes.hpp"
 
 #include <algorithm>
