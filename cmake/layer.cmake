@@ -1,5 +1,5 @@
-# continuo_layer(NAME [SOURCES ...] [FUZZED ...] [HEADERS ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
-# One library a folder: target continuo_NAME. DEPS are other layers; what is not listed cannot be linked, and
+# continuo_layer(NAME [UNFUZZED] [SOURCES ...] [FUZZED ...] [HEADERS ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
+# One library a folder: target continuo_NAME; a room of a daemon is continuo_<daemon>_<room>. DEPS are other layers; what is not listed cannot be linked, and
 # tests/check_layers.py refuses the include.
 add_library(continuo_options INTERFACE)
 target_include_directories(continuo_options INTERFACE ${CMAKE_SOURCE_DIR})
@@ -40,8 +40,8 @@ endif()
 # call at each comparison, makes the tests of the same build twice as slow.
 set(CONTINUO_COVERAGE -fsanitize-coverage=inline-8bit-counters,pc-table)
 
-# For a layer with FUZZED, a daemon: libFuzzer needs these sources alone, and the tests in virtual time none. To optimise
-# the others, or to count their branches, would take longer than their tests.
+# For a layer with FUZZED, of a daemon: libFuzzer needs these sources alone, and the tests in virtual time none. To optimise
+# the others, or to count their branches, would take longer than their tests. UNFUZZED: a daemon's layer without such sources.
 function(continuo_fuzz_sources name)
   cmake_parse_arguments(ARG "" "" "FUZZED;HEADERS" ${ARGN})
   target_compile_options(continuo_${name} PRIVATE -O0 -g1)
@@ -55,15 +55,15 @@ endfunction()
 # continuo_unity(TARGET): with CONTINUO_UNITY, eight of its files are compiled as one, which reads their headers and makes
 # their templates once. These stand apart: their names in unnamed namespaces are those of files beside them.
 set(CONTINUO_APART
-  classifier/ruleset.cpp cnapt/doctor_login.cpp cnapt/doctor_network.cpp cnapt/name_lookup.cpp cnapt/node_config.cpp
-  cnapt/portal_control.cpp cnapt/portal_probe.cpp cnapt/resolv_file.cpp common/flow/index_allocator.cpp
+  classifier/ruleset.cpp cnapt/doctor/doctor_login.cpp cnapt/doctor/doctor_network.cpp cnapt/names/name_lookup.cpp cnapt/settings/node_config.cpp
+  cnapt/bypass/portal_control.cpp cnapt/bypass/portal_probe.cpp cnapt/names/resolv_file.cpp common/flow/index_allocator.cpp
   common/io/netlink_route.cpp common/io/privileges.cpp common/io/rule_monitor.cpp common/io/udp_socket.cpp
   common/io/unix_server.cpp common/io/unix_socket.cpp common/io/wireless_monitor.cpp
   common/packet/context_fields.cpp common/packet/reply.cpp common/packet/rewrite.cpp common/report/status_report.cpp
   common/session/path_proof.cpp common/session/path_set.cpp common/session/path_set_fallback.cpp
   common/session/path_silence.cpp snapt/accounting/ledger.cpp snapt/accounting/time_zone.cpp
   snapt/accounting/user_store.cpp snapt/cli.cpp snapt/cli_users.cpp snapt/usage_json.cpp snapt/user_commands.cpp
-  tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/udp_throttle_test.cpp
+  tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/node/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp
   tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp
   tests/unit/io/netlink_route_test.cpp tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp
@@ -85,16 +85,18 @@ function(continuo_unity target)
 endfunction()
 
 function(continuo_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;FUZZED;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "UNFUZZED" "" "SOURCES;FUZZED;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
   if(ARG_SOURCES)
     add_library(continuo_${name} STATIC ${ARG_SOURCES})
     continuo_unity(continuo_${name})
     if(CONTINUO_FUZZ AND ARG_FUZZED)
       continuo_fuzz_sources(${name} FUZZED ${ARG_FUZZED} HEADERS ${ARG_HEADERS})
+    elseif(CONTINUO_FUZZ AND ARG_UNFUZZED)
+      target_compile_options(continuo_${name} PRIVATE -O0 -g1)
     elseif(CONTINUO_PRECOMPILE)
       target_precompile_headers(continuo_${name} REUSE_FROM continuo_layer_headers)
     endif()
-    if(CONTINUO_FUZZ AND NOT ARG_FUZZED)
+    if(CONTINUO_FUZZ AND NOT ARG_FUZZED AND NOT ARG_UNFUZZED)
       target_compile_options(continuo_${name} PRIVATE ${CONTINUO_COVERAGE})
     endif()
     set(scope PUBLIC)

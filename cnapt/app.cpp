@@ -1,16 +1,16 @@
 #include "cnapt/app.hpp"
 
 #include "classifier/policy_changes.hpp"
-#include "cnapt/bypassed_cgroups.hpp"
-#include "cnapt/capture_links.hpp"
+#include "cnapt/bypass/capture_links.hpp"
+#include "cnapt/bypass/plain_control.hpp"
+#include "cnapt/bypass/portal_control.hpp"
+#include "cnapt/capture/bypassed_cgroups.hpp"
+#include "cnapt/capture/gateway_check.hpp"
 #include "cnapt/commands.hpp"
-#include "cnapt/dns_switch.hpp"
-#include "cnapt/gateway_check.hpp"
-#include "cnapt/node_key.hpp"
-#include "cnapt/ping_desk.hpp"
-#include "cnapt/plain_control.hpp"
-#include "cnapt/portal_control.hpp"
-#include "cnapt/snapt_set.hpp"
+#include "cnapt/names/dns_switch.hpp"
+#include "cnapt/node/ping_desk.hpp"
+#include "cnapt/settings/node_key.hpp"
+#include "cnapt/snapts/snapt_set.hpp"
 #include "common/base/version.hpp"
 #include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
@@ -32,11 +32,18 @@ namespace continuo::cnapt {
 using base::log;
 using base::LogLevel;
 using daemon::describe;
+using node::NodeSettings;
+using node::SnaptLink;
+using settings::CaptureConfig;
+using settings::NodeConfig;
+using settings::parse_node_config;
+using snapts::SnaptClient;
 
 namespace {
 
-NodeSettings
-node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std::string& state) {
+NodeSettings node_settings(const NodeConfig& config,
+                           const capture::CaptureSwitch& capture,
+                           const std::string& state) {
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);
     NodeSettings settings;
     settings.device = config.capture.device;
@@ -58,16 +65,16 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
 // Clients of the LAN would not get through, and nothing else would report it.
 void say_gateway_faults(const CaptureConfig& config) {
     report::Findings findings;
-    check_gateway(config, findings);
+    capture::check_gateway(config, findings);
     daemon::log_failures(findings);
 }
 
-class App final : public NodeEvents {
+class App final : public node::NodeEvents {
   public:
     App(RunOptions options,
         NodeConfig config,
         dataplane::RecordingFiles files,
-        DnsConnection dns_helper)
+        names::DnsConnection dns_helper)
         : options_(std::move(options))
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
@@ -139,15 +146,15 @@ class App final : public NodeEvents {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
-    CaptureSwitch capture_;
-    DnsSwitch dns_;
+    capture::CaptureSwitch capture_;
+    names::DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
-    BypassedCgroups cgroups_;
-    std::unique_ptr<Node> node_;
-    std::unique_ptr<PingDesk> pings_;
-    std::unique_ptr<PortalControl> portals_;
-    std::unique_ptr<PlainControl> plain_;
-    std::unique_ptr<SnaptSet> snapts_;
+    capture::BypassedCgroups cgroups_;
+    std::unique_ptr<node::Node> node_;
+    std::unique_ptr<node::PingDesk> pings_;
+    std::unique_ptr<bypass::PortalControl> portals_;
+    std::unique_ptr<bypass::PlainControl> plain_;
+    std::unique_ptr<snapts::SnaptSet> snapts_;
     daemon::Controls controls_;
     std::optional<io::LockFile> lock_;
     base::TimePoint started_at_{};
@@ -188,20 +195,21 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(capture_.clean_up());
     NodeSettings settings = node_settings(config_, capture_, options_.state);
     settings.recording = recorders_.recording();
-    node_ = std::make_unique<Node>(loop_, settings, random_, *this);
+    node_ = std::make_unique<node::Node>(loop_, settings, random_, *this);
     CTN_TRY(node_->start(failure));
-    pings_ = std::make_unique<PingDesk>(loop_, *node_);
-    portals_ = std::make_unique<PortalControl>(
+    pings_ = std::make_unique<node::PingDesk>(loop_, *node_);
+    portals_ = std::make_unique<bypass::PortalControl>(
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
-    plain_ = std::make_unique<PlainControl>(loop_, *node_, capture_, config_, [this] { let_in(); });
+    plain_ = std::make_unique<bypass::PlainControl>(loop_, *node_, capture_, config_,
+                                                    [this] { let_in(); });
     follow_links();
     if (capture_.has_taken_over()) {
         (void)node_->keep_device(false);  // first: what fails from here on leaves no device
     }
     CTN_TRY(capture_.set_up_device(failure));
     say_gateway_faults(config_.capture);
-    cgroups_.mark(ruleset_->bypassed_cgroups(), bypass_mark(config_.capture.fwmark));
+    cgroups_.mark(ruleset_->bypassed_cgroups(), capture::bypass_mark(config_.capture.fwmark));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
         CTN_TRY(capture_.begin_at_once(ruleset_, failure));
@@ -209,8 +217,8 @@ base::Result<void> App::start(std::string& failure) {
     capture_.set_ruleset(ruleset_);
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
-    snapts_ = std::make_unique<SnaptSet>(SnaptSetParts{loop_, *node_, config_, dns_, random_},
-                                         node_name_, options_.state);
+    snapts_ = std::make_unique<snapts::SnaptSet>(
+        snapts::SnaptSetParts{loop_, *node_, config_, dns_, random_}, node_name_, options_.state);
     snapts_->start();
     failure.clear();
     log(LogLevel::Info, "cnapt %s runs as node %s; until a SNAPT answers, %s",
@@ -249,13 +257,14 @@ bool App::leaves_capture() {
     const CaptureConfig& now = config_.capture;
     auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Log);
-    if (!loaded.config || !has_key(*loaded.config) || !load_policy(loaded.config->policy)) {
+    if (!loaded.config || !settings::has_key(*loaded.config) ||
+        !load_policy(loaded.config->policy)) {
         return now.kill_switch;
     }
     const CaptureConfig& next = loaded.config->capture;
     const bool finds_it = next.device == now.device && next.routing_table == now.routing_table;
     return (now.kill_switch && next.kill_switch && finds_it) ||
-           changes_between(config_, *loaded.config).needs_restart.empty();
+           settings::changes_between(config_, *loaded.config).needs_restart.empty();
 }
 
 void App::on_path_moved(SnaptLink& link) {
@@ -289,9 +298,9 @@ void App::let_in() {
 void App::on_link_lost(SnaptLink& link) {
     const size_t up = tell_status();
     const char* what = "does not answer";
-    if (link.failure.is_now(FailureKind::Ended)) {
+    if (link.failure.is_now(node::FailureKind::Ended)) {
         what = "has ended the session";
-    } else if (link.failure.is_now(FailureKind::LoginRefused)) {
+    } else if (link.failure.is_now(node::FailureKind::LoginRefused)) {
         what = "refuses the login";
     }
     log(LogLevel::Warning, "%s %s; %s", link.name.c_str(), what,
@@ -326,7 +335,7 @@ size_t App::tell_status() const {
 void App::follow_links() {
     if (node_) {
         const bool has_names = dns_.is_resolved_told() && capture_.is_open();
-        tell_links(*node_, config_.capture, has_names, capture_);
+        bypass::tell_links(*node_, config_.capture, has_names, capture_);
     }
 }
 
@@ -412,7 +421,7 @@ std::string App::reload() {
     if (!load_policy(loaded.config->policy)) {
         return report::error_json("bad policy file");
     }
-    ConfigChanges changes = changes_between(config_, *loaded.config);
+    settings::ConfigChanges changes = settings::changes_between(config_, *loaded.config);
     const auto of_policy = classifier::policy_changes(*former, *ruleset_);
     changes.applied.insert(changes.applied.end(), of_policy.begin(), of_policy.end());
     if (cgroups_.keep_only(ruleset_->bypassed_cgroups())) {
@@ -434,7 +443,7 @@ int run_daemon(const RunOptions& options) {
     crypto::begin_library();
     auto loaded = daemon::load_config<NodeConfig>(options.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Stderr);
-    if (!loaded.config || !load_key(*loaded.config)) {
+    if (!loaded.config || !settings::load_key(*loaded.config)) {
         return report::kExitConfig;
     }
     const CaptureConfig& capture = loaded.config->capture;
@@ -454,7 +463,8 @@ int run_daemon(const RunOptions& options) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
-    DnsConnection dns_helper = start_dns_helper(*loaded.config, options.state, options.socket);
+    names::DnsConnection dns_helper =
+        names::start_dns_helper(*loaded.config, options.state, options.socket);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
     if (!daemon::reduce_rights(options, io::kNodeUser,

@@ -1,17 +1,17 @@
 #include "cnapt/cli.hpp"
 
 #include "cnapt/app.hpp"
-#include "cnapt/check_files.hpp"
-#include "cnapt/classify_command.hpp"
-#include "cnapt/default_paths.hpp"
-#include "cnapt/dns_helper.hpp"
-#include "cnapt/dns_restore.hpp"
-#include "cnapt/doctor.hpp"
-#include "cnapt/estimate_command.hpp"
-#include "cnapt/failure_text.hpp"
-#include "cnapt/node_config.hpp"
-#include "cnapt/ping_command.hpp"
-#include "cnapt/top_command.hpp"
+#include "cnapt/commands/classify_command.hpp"
+#include "cnapt/commands/dns_restore.hpp"
+#include "cnapt/commands/estimate_command.hpp"
+#include "cnapt/commands/failure_text.hpp"
+#include "cnapt/commands/ping_command.hpp"
+#include "cnapt/commands/top_command.hpp"
+#include "cnapt/doctor/doctor.hpp"
+#include "cnapt/names/dns_helper.hpp"
+#include "cnapt/settings/check_files.hpp"
+#include "cnapt/settings/default_paths.hpp"
+#include "cnapt/settings/node_config.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
@@ -38,10 +38,12 @@ using report::kEnoughAddress;
 using report::OptionValue;
 using report::ParsedCommand;
 using report::Table;
+using settings::kDefaultConfig;
 
 namespace {
 
-constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
+constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, settings::kDefaultSocket,
+                                            settings::kDefaultState};
 
 CommandOutput run_daemon_command(const ParsedCommand& command) {
     RunOptions options{daemon::run_options(command, kDefaults), command.value_or("--policy", "")};
@@ -54,12 +56,12 @@ CommandOutput check_command(const ParsedCommand& command) {
     if (files.empty()) {
         files.push_back(command.value_or("--config", kDefaultConfig));
         const auto policy = command.has("--policy") ? command.value_or("--policy", "")
-                                                    : policy_file_of(files.front());
+                                                    : settings::policy_file_of(files.front());
         if (policy) {
             files.push_back(*policy);
         }
     }
-    return daemon::check_command(files, command, check_node_file);
+    return daemon::check_command(files, command, settings::check_node_file);
 }
 
 // The MTU, with a question mark while nothing of that size has come through; empty over TCP.
@@ -207,10 +209,11 @@ void print_line(const std::string& line) {
 
 // Restores what a killed helper left.
 CommandOutput restore_command(const ParsedCommand& command) {
-    const std::string path(kResolvConf);
-    const auto places = command.has("--state") ? kept_places_in(command.value_or("--state", ""))
-                                               : usual_kept_places(path);
-    const DnsRestored restored = restore_dns(places, path);
+    const std::string path(names::kResolvConf);
+    const auto places = command.has("--state")
+                            ? commands::kept_places_in(command.value_or("--state", ""))
+                            : commands::usual_kept_places(path);
+    const commands::DnsRestored restored = commands::restore_dns(places, path);
     if (!restored.failure.empty()) {
         return {"", "cnapt: " + restored.failure, report::kExitError};
     }
@@ -255,19 +258,19 @@ std::vector<report::CommandSpec> command_specs() {
              "for service managers: changes /etc/resolv.conf"},
             daemon::status_spec(),
             daemon::shown_as_table(report::flows_spec("--process")),
-            top_spec(),
+            commands::top_spec(),
             daemon::shown_as_table(
                 {"paths", "", 0, 0, {}, "each uplink towards each SNAPT: state, delay, rate"}),
             daemon::shown_as_table(
                 {"snapts", "", 0, 0, {}, "each SNAPT: state, control connection, leases"}),
-            ping_spec(),
+            commands::ping_spec(),
             {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
             daemon::usage_spec(),
             {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
-            doctor_spec(),
+            doctor::doctor_spec(),
             daemon::check_spec({config_option(), policy_option()}),
-            classify_spec(),
-            estimate_spec()};
+            commands::classify_spec(),
+            commands::estimate_spec()};
 }
 
 // For a service manager: standard input is the connection to the daemon.
@@ -275,15 +278,15 @@ CommandOutput resolver_command(const ParsedCommand& command) {
     if (command.has("--restore")) {
         return restore_command(command);
     }
-    const std::string state = command.value_or("--state", kDefaultResolverState);
+    const std::string state = command.value_or("--state", settings::kDefaultResolverState);
     const std::string path = command.value_or("--config", kDefaultConfig);
     daemon::begin_process(false);
-    const auto loaded =
-        daemon::load_config<NodeConfig>(path, parse_node_config, daemon::DiagnosticsTo::Stderr);
+    const auto loaded = daemon::load_config<settings::NodeConfig>(path, settings::parse_node_config,
+                                                                  daemon::DiagnosticsTo::Stderr);
     if (!loaded.config) {
         return {"", "", report::kExitConfig};
     }
-    const int code = run_dns_helper(
+    const int code = names::run_dns_helper(
         STDIN_FILENO, {loaded.config->capture.device, loaded.config->dns.servers, state});
     return {"", "", code};
 }
@@ -326,7 +329,7 @@ CommandOutput ask_command(const report::DaemonAccess& access,
         return report::flows_command(access, command, false, is_terminal, columns);
     }
     if (command.name == "top") {
-        return top_command(access, command, is_terminal, columns);
+        return commands::top_command(access, command, is_terminal, columns);
     }
     daemon::AskTexts texts;
     texts.columns = columns;
@@ -348,19 +351,20 @@ int run_program(std::span<const char* const> arguments) {
             return check_command(command);
         }
         if (command.name == "classify" || command.name == "estimate") {
-            const auto run = command.name == "classify" ? classify_command : estimate_command;
+            const auto run = command.name == "classify" ? commands::classify_command
+                                                        : commands::estimate_command;
             return run(command, daemon::is_stdout_terminal(), daemon::table_columns(command));
         }
         if (command.name == "resolver") {
             return resolver_command(command);
         }
         const auto access =
-            daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
+            daemon::access_to("cnapt", command.value_or("--socket", settings::kDefaultSocket));
         if (command.name == "doctor") {
-            return doctor_command(access, command);
+            return doctor::doctor_command(access, command);
         }
         if (command.name == "ping") {
-            return ping_command(access, command, print_line);
+            return commands::ping_command(access, command, print_line);
         }
         return ask_command(access, command, daemon::is_stdout_terminal(),
                            daemon::table_columns(command));
@@ -375,8 +379,8 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
             "  " + report::state_word(status.text("state", "unknown"), is_terminal) + "  up for " +
             report::format_uptime(uptime_s) + "\n",
         columns, kIndent);
-    text += report::wrapped(tunnel_text(status), columns, kIndent) +
-            snapt_errors_text(status["snapts"], columns) + "\n";
+    text += report::wrapped(commands::tunnel_text(status), columns, kIndent) +
+            commands::snapt_errors_text(status["snapts"], columns) + "\n";
     text += sessions_table(status["sessions"], is_terminal, columns) + "\n";
     text += paths_text(status["paths"], is_terminal, columns) + "\n";
     text += report::traffic_text(status["traffic"], is_terminal, columns);
@@ -418,7 +422,7 @@ std::string paths_text(const JsonValue& paths, bool is_terminal, size_t columns)
             is_active ? report::Colour::Green : colour);
     }
     return (table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns)) +
-           path_errors_text(paths, columns) + class_ways_text(paths, columns);
+           commands::path_errors_text(paths, columns) + class_ways_text(paths, columns);
 }
 
 std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t columns) {
@@ -456,7 +460,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                       is_up ? report::Colour::None : report::Colour::Yellow);
     }
     return (table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal, columns)) +
-           snapt_errors_text(snapts, columns);
+           commands::snapt_errors_text(snapts, columns);
 }
 
 // The process of a command has one thread: the C library's time zone may be set.

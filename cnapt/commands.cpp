@@ -1,8 +1,8 @@
 #include "cnapt/commands.hpp"
 
-#include "cnapt/allowance_json.hpp"
-#include "cnapt/plain_control.hpp"
-#include "cnapt/tunnel_uplinks.hpp"
+#include "cnapt/bypass/plain_control.hpp"
+#include "cnapt/node/tunnel_uplinks.hpp"
+#include "cnapt/snapts/allowance_json.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
@@ -17,9 +17,13 @@ using config::kBitsPerByte;
 using dataplane::kMillisecondDigits;
 using dataplane::milliseconds_or_nan;
 using dataplane::text_of;
+using node::Node;
+using node::SnaptLink;
+using node::write_failure;
 using report::JsonWriter;
 using session::PathState;
 using session::Session;
+using uplinks::Uplink;
 
 namespace {
 
@@ -102,7 +106,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
     json.field("inner_ipv6", text_of(link.accept.lease_ipv6));
     json.key("no_way_out").begin_array();
-    for (const base::IpVersion version : kBothVersions) {
+    for (const base::IpVersion version : uplinks::kBothVersions) {
         if (link.accept.has_lease(version) && link.no_way_out.has(version)) {
             json.string(version == base::IpVersion::V4 ? "IPv4" : "IPv6");
         }
@@ -134,18 +138,19 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         json.field("state", state_of(*link));
         write_failure(json, link->failure);
         json.key("allowance");
-        write_allowance(json, link->allowance);
+        snapts::write_allowance(json, link->allowance);
         json.key("money");
-        write_money(json, link->allowance);
+        snapts::write_money(json, link->allowance);
         json.end_object();
     }
     json.end_array();
 }
 
 // A silence ends when something is heard, which is not reported.
-void write_path_failure(JsonWriter& json, Failure failure, const session::Path* path) {
+void write_path_failure(JsonWriter& json, node::Failure failure, const session::Path* path) {
     const bool works = path != nullptr && path->state == PathState::Usable;
-    failure.is_current = failure.is_current && (!works || failure.kind == FailureKind::Portal);
+    failure.is_current =
+        failure.is_current && (!works || failure.kind == node::FailureKind::Portal);
     write_failure(json, failure);
 }
 
@@ -250,7 +255,7 @@ void write_handovers(JsonWriter& json, const Node& node) {
     if (node.handovers().empty()) {
         json.null();
     } else {
-        const Handover& last = node.handovers().back();
+        const node::Handover& last = node.handovers().back();
         json.begin_object();
         json.field("at", last.at_utc_s);
         json.field("from", last.from);
@@ -308,7 +313,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     }
     json.end_array();
     json.key("other_vpns");
-    write_other_vpns(json, other_vpns(node));
+    node::write_other_vpns(json, node::other_vpns(node));
     json.key("private_places");
     write_private_places(json, info);
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
@@ -350,7 +355,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
 
 std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
-        const auto* node_flow = flow::details_as<const NodeFlow>(flow);
+        const auto* node_flow = flow::details_as<const node::NodeFlow>(flow);
         if (node_flow == nullptr) {
             return;
         }

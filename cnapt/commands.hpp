@@ -2,15 +2,17 @@
 // (docs/OPERATIONS.md). Data loop only; answers are built at once.
 #pragma once
 
-#include "cnapt/dns_switch.hpp"
-#include "cnapt/node.hpp"
+#include "cnapt/names/dns_switch.hpp"
+#include "cnapt/node/node.hpp"
 
 #include <string>
 #include <string_view>
 
-namespace continuo::cnapt {
-
+namespace continuo::cnapt::bypass {
 class PlainControl;
+}
+
+namespace continuo::cnapt {
 
 // Daemon state that the Node does not have.
 struct DaemonInfo {
@@ -26,19 +28,20 @@ struct DaemonInfo {
     bool captures_ipv4 = true;  // as configured
     bool captures_ipv6 = true;
     const dataplane::PacketRecorder* recorder = nullptr;
-    const DnsSwitch* dns = nullptr;
-    const PlainControl* plain = nullptr;
+    const names::DnsSwitch* dns = nullptr;
+    const bypass::PlainControl* plain = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.
-std::string_view daemon_state(const Node& node, bool is_capturing);
+std::string_view daemon_state(const node::Node& node, bool is_capturing);
 
 // The fate of new flows: "all" go through the tunnel; "new_flows_plain": they go outside it, as if
 // cnapt were not there; "blocked": they wait for a SNAPT.
-std::string_view tunnel_state(const Node& node, bool is_capturing);
+std::string_view tunnel_state(const node::Node& node, bool is_capturing);
 
 // `command` is status, paths, snapts or flows, of which one page is given: that behind place
 // `after` (dataplane::flows_json). Whatever else gives {"error":"…"}.
-std::string answer(Node& node, const DaemonInfo& info, std::string_view command, size_t after = 0);
+std::string
+answer(node::Node& node, const DaemonInfo& info, std::string_view command, size_t after = 0);
 
 }  // namespace continuo::cnapt

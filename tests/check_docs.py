@@ -24,7 +24,7 @@ ALSO_KNOWN = {"--help", "--version"}  # of the parser, not of a command
 
 # Man page: the sources whose Section readers know its keys.
 KEY_SOURCES = {
-    "cnapt.toml.5": ("cnapt/node_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
+    "cnapt.toml.5": ("cnapt/settings/node_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "snapt.toml.5": ("snapt/snapt_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "policy.toml.5": ("classifier/policy_file.cpp",),
     "plan.toml.5": ("rating/plan_file.cpp",),
@@ -147,7 +147,7 @@ def check_keys():
 def check_operations():
     text = read("docs/OPERATIONS.md")
     reasons = re.search(r"kDropReasonNames = \{(.*?)\};", read("common/base/drop_reason.hpp"), re.DOTALL)[1]
-    counters = [name for source in ("cnapt/routes.hpp", "snapt/nat.hpp")
+    counters = [name for source in ("cnapt/capture/routes.hpp", "snapt/nat.hpp")
                 for name in re.findall(r'k\w+Counter = "(\w+)"', read(source))]
     for word in re.findall(r'"(\w+)"', reasons) + counters:
         if f"`{word}`" not in text:

@@ -10,6 +10,28 @@ PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress
 SHARED = PURE | {"common/control", "common/path", "common/session", "common/config", "common/report", "common/io",
                  "common/dataplane", "common/daemon", "classifier", "policy"}
 
+# The rooms of cnapt, the lowest first.
+CNAPT = {
+    "cnapt/uplinks": BASE | {"common/wire", "common/io"},
+    "cnapt/settings": BASE | {"common/control", "common/config", "common/io", "common/daemon", "classifier", "cnapt/uplinks"},
+    "cnapt/names": BASE | {"common/report", "common/io", "common/daemon", "cnapt/uplinks", "cnapt/settings"},
+    "cnapt/capture": BASE | {"common/packet", "common/wire", "common/report", "common/io", "common/dataplane", "common/daemon",
+                             "classifier", "cnapt/uplinks", "cnapt/settings"},
+    "cnapt/control_link": BASE | {"common/wire", "common/control", "common/io", "common/dataplane", "common/daemon",
+                                  "cnapt/uplinks"},
+    "cnapt/node": BASE | {"common/packet", "common/wire", "common/flow", "common/control", "common/path", "common/session",
+                          "common/report", "common/io", "common/dataplane", "classifier", "policy", "cnapt/uplinks",
+                          "cnapt/capture", "cnapt/control_link"},
+    "cnapt/snapts": BASE | {"common/crypto", "common/control", "common/config", "common/report", "common/io", "common/daemon",
+                            "cnapt/uplinks", "cnapt/settings", "cnapt/names", "cnapt/control_link", "cnapt/node"},
+    "cnapt/bypass": BASE | {"common/wire", "common/control", "common/report", "common/io", "cnapt/uplinks", "cnapt/settings",
+                            "cnapt/names", "cnapt/capture", "cnapt/control_link", "cnapt/node"},
+    "cnapt/commands": SHARED | {"cnapt/settings", "cnapt/names"},
+    "cnapt/doctor": BASE | {"common/crypto", "common/report", "common/io", "common/daemon", "classifier", "cnapt/uplinks",
+                            "cnapt/settings", "cnapt/names", "cnapt/capture", "cnapt/control_link", "cnapt/node",
+                            "cnapt/snapts", "cnapt/bypass", "cnapt/commands"},
+}
+
 MAY_INCLUDE = {
     "common/base": set(),
     "common/packet": BASE,
@@ -30,10 +52,11 @@ MAY_INCLUDE = {
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
     "policy": BASE | {"common/packet", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
-    "cnapt": SHARED,
+    **CNAPT,
+    "cnapt": SHARED | set(CNAPT),
     "snapt/rest": BASE | {"common/config", "common/report", "common/io"},
     "snapt": SHARED | {"rating", "snapt/rest"},
-    "tests": SHARED | {"cnapt", "snapt", "snapt/rest", "rating", "tests"},
+    "tests": SHARED | set(CNAPT) | {"cnapt", "snapt", "snapt/rest", "rating", "tests"},
 }
 
 # Headers of the system and of libraries that only some layers may see.
@@ -45,7 +68,7 @@ RESERVED = {
     r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt", "snapt/rest"},
     r"microhttpd\.h": {"snapt/rest"},
     r"zstd.*\.h": {"common/compress", "tests"},
-    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", "snapt", "snapt/rest",
+    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", *CNAPT, "snapt", "snapt/rest",
                                                                               "tests"},
 }
 

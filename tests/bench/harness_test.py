@@ -233,7 +233,7 @@ class HarnessTest(unittest.TestCase):
     def test_rows_older_than_the_last_change_of_the_data_path_are_stale(self):
         change, commit = self.tree()
         old = commit("common/session/session.cpp", "1")
-        new = commit("cnapt/node.cpp", "2")
+        new = commit("cnapt/node/node.cpp", "2")
         commit("docs/README.md", "3")
         commit("snapt/cli.cpp", "3")
         self.assertEqual(self.stale(old), [("some", old, "a | b")])

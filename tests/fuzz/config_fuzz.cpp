@@ -1,7 +1,7 @@
 // Every parser of operator's files: hostile text must give diagnostics, never a crash, and no
 // errors always a result.
 #include "classifier/ruleset.hpp"
-#include "cnapt/node_config.hpp"
+#include "cnapt/settings/node_config.hpp"
 #include "common/base/assert.hpp"
 #include "common/config/units.hpp"
 #include "common/report/json_value.hpp"
@@ -17,11 +17,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string text(data, data + size);
     const auto policy = continuo::classifier::parse_policy(text, "f");
     CTN_ASSERT((policy.ruleset == nullptr) == has_errors(policy.diagnostics));
-    const auto node = continuo::cnapt::parse_node_config(text, "f");
+    const auto node = continuo::cnapt::settings::parse_node_config(text, "f");
     CTN_ASSERT(!node.config == has_errors(node.diagnostics));
     if (node.config) {
-        const auto again = continuo::cnapt::parse_node_config(
-            continuo::cnapt::render_node_config(*node.config), "f");
+        const auto again = continuo::cnapt::settings::parse_node_config(
+            continuo::cnapt::settings::render_node_config(*node.config), "f");
         CTN_ASSERT(again.config == node.config);
     }
     const auto snapt = continuo::snapt::parse_snapt_config(text, "f");

@@ -9,7 +9,7 @@ using session::PathState;
 
 namespace {
 
-// As in cnapt/node_paths.cpp.
+// As in cnapt/node/node_paths.cpp.
 constexpr base::Duration kProofLifetime = base::seconds(2);
 constexpr base::Duration kFirstBar = base::seconds(1);
 constexpr base::Duration kLongestBar = base::seconds(60);

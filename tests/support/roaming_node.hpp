@@ -1,7 +1,7 @@
-// RoamingNode: what cnapt does with the paths of a session (cnapt/node_paths.cpp, node_hints.cpp),
-// for the node of a SessionPair: uplinks that come and go, each with an address and two links of
-// its own, and which of them is active. Nothing else moves the session; the test only changes the
-// network. TCP (path 15) is left out.
+// RoamingNode: what cnapt does with the paths of a session (cnapt/node/node_paths.cpp,
+// node_hints.cpp), for the node of a SessionPair: uplinks that come and go, each with an address
+// and two links of its own, and which of them is active. Nothing else moves the session; the test
+// only changes the network. TCP (path 15) is left out.
 #pragma once
 
 #include "tests/support/session_pair.hpp"

@@ -14,8 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Code that carries packets. A figure measured before its last change is stale.
 DATA_PATH = [*(f"common/{name}" for name in ("base", "packet", "wire", "crypto", "compress", "flow", "elision", "path", "session",
                                              "io", "dataplane")),
-             "classifier", "policy", "cnapt/node*", "cnapt/capture*", "cnapt/tcp_fallback*", "cnapt/udp_throttle*",
-             "cnapt/uplinks*", "snapt/relay*"]
+             "classifier", "policy", "cnapt/node", "cnapt/uplinks/uplinks*", "snapt/relay*"]
 BEGIN, END = "<!-- tests/bench/run --report: begin -->", "<!-- tests/bench/run --report: end -->"
 
 

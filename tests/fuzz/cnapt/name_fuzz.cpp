@@ -1,9 +1,9 @@
 // Inputs for finding SNAPTs by name: an answer of a name server, resolv.conf, and the hosts table.
 // The first byte chooses.
-#include "cnapt/dns_message.hpp"
-#include "cnapt/name_lookup.hpp"
-#include "cnapt/node_config.hpp"
-#include "cnapt/resolv_conf.hpp"
+#include "cnapt/names/dns_message.hpp"
+#include "cnapt/names/name_lookup.hpp"
+#include "cnapt/names/resolv_conf.hpp"
+#include "cnapt/settings/node_config.hpp"
 #include "common/base/assert.hpp"
 
 namespace {
@@ -13,10 +13,10 @@ namespace cnapt = continuo::cnapt;
 
 void check_answer(base::ByteView bytes) {
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
-        const auto query = cnapt::make_dns_query("snapt.example.org", version, 0x0102);
-        const auto addresses = cnapt::parse_dns_answer(bytes, query);
+        const auto query = cnapt::names::make_dns_query("snapt.example.org", version, 0x0102);
+        const auto addresses = cnapt::names::parse_dns_answer(bytes, query);
         if (addresses) {
-            CTN_ASSERT(addresses->size() <= cnapt::kMaxDnsAddresses);
+            CTN_ASSERT(addresses->size() <= cnapt::names::kMaxDnsAddresses);
             for (const base::IpAddress& address : *addresses) {
                 CTN_ASSERT(address.version == version);
             }
@@ -25,14 +25,14 @@ void check_answer(base::ByteView bytes) {
 }
 
 void check_texts(const std::string& text) {
-    CTN_ASSERT(cnapt::name_servers(text).size() <= cnapt::kMaxNameServers);
+    CTN_ASSERT(cnapt::names::name_servers(text).size() <= cnapt::settings::kMaxNameServers);
     const std::vector<base::IpAddress> servers = {base::IpAddress::v4(0xC6336435U)};
-    const std::string ours = cnapt::resolv_conf_through(servers, text, "/k");
-    CTN_ASSERT(cnapt::name_servers(ours) == servers);
-    CTN_ASSERT(cnapt::is_resolv_conf_of_tunnel(ours));
-    CTN_ASSERT(cnapt::kept_place(ours) == "/k");
-    (void)cnapt::kept_place(text);
-    (void)cnapt::find_in_hosts(text, "snapt.example.org");
+    const std::string ours = cnapt::names::resolv_conf_through(servers, text, "/k");
+    CTN_ASSERT(cnapt::names::name_servers(ours) == servers);
+    CTN_ASSERT(cnapt::names::is_resolv_conf_of_tunnel(ours));
+    CTN_ASSERT(cnapt::names::kept_place(ours) == "/k");
+    (void)cnapt::names::kept_place(text);
+    (void)cnapt::names::find_in_hosts(text, "snapt.example.org");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "tests/support/hostile_user/account.hpp"
 
-#include "cnapt/node_config.hpp"
+#include "cnapt/settings/node_config.hpp"
 #include "common/io/file.hpp"
 
 #include <cstdio>
@@ -28,13 +28,13 @@ control::ClientParameters Account::parameters(const std::string& node, base::Ran
 std::optional<Account> read_account(const std::string& path) {
     constexpr size_t kMaxBytes = size_t{64} * 1024;
     const auto text = io::read_file(path, kMaxBytes);
-    const cnapt::ParsedNodeConfig parsed =
-        cnapt::parse_node_config(text ? *text : std::string(), path);
+    const cnapt::settings::ParsedNodeConfig parsed =
+        cnapt::settings::parse_node_config(text ? *text : std::string(), path);
     if (!parsed.config || !parsed.config->identity.key || parsed.config->snapts.empty()) {
         std::fprintf(stderr, "%s: not a configuration with a key and a SNAPT\n", path.c_str());
         return std::nullopt;
     }
-    const cnapt::NodeConfig& config = *parsed.config;
+    const cnapt::settings::NodeConfig& config = *parsed.config;
     const auto snapt = config.snapts.front().addresses.at(0).endpoint();
     if (!snapt) {
         std::fprintf(stderr, "%s: the SNAPT is given by a name\n", path.c_str());

@@ -1,7 +1,7 @@
 // Every kind of bad file that we could think of, with the exact words of `cnapt check` and `snapt
 // check`.
 #include "cnapt/cli.hpp"
-#include "cnapt/node_config.hpp"
+#include "cnapt/settings/node_config.hpp"
 #include "common/report/check_report.hpp"
 #include "common/report/command_line.hpp"
 #include "rating/plan.hpp"
@@ -39,11 +39,11 @@ struct Manifest {
 
 const std::vector<Manifest>& manifests() {
     static const std::vector<Manifest> kAll = {
-        {"cnapt.txt", {cnapt::check_node_text}},
+        {"cnapt.txt", {cnapt::settings::check_node_text}},
         {"plan.txt", {check_plan_text}},
-        {"policy.txt", {cnapt::check_node_text}},
+        {"policy.txt", {cnapt::settings::check_node_text}},
         {"snapt.txt", {check_snapt_text}},
-        {"syntax.txt", {cnapt::check_node_text, check_snapt_text}},
+        {"syntax.txt", {cnapt::settings::check_node_text, check_snapt_text}},
     };
     return kAll;
 }
@@ -114,7 +114,8 @@ TEST(BadConfig, EveryMessageHasOneFormAndAPlaceInTheFile) {
 
 TEST(BadConfig, AKeyIsNeverPrinted) {
     for (const BadFile& entry : tests::read_manifest(kFolder, "cnapt.txt")) {
-        const report::CheckReport report = check(entry, "cnapt.toml", cnapt::check_node_text);
+        const report::CheckReport report =
+            check(entry, "cnapt.toml", cnapt::settings::check_node_text);
         for (const std::string_view secret :
              {"not base 64, but", "AAECAwQF", "3q2+7wABAg", "12345"}) {
             EXPECT_EQ(report.err.find(secret), std::string::npos) << entry.place;
@@ -153,11 +154,11 @@ TEST(BadConfig, WhatIsTooLongIsRefusedInTheseWords) {
     };
     for (const LongFile& file : files) {
         const BadFile entry{"", "", file.text, ""};
-        EXPECT_EQ(check(entry, "f", cnapt::check_node_text).err, file.expected);
+        EXPECT_EQ(check(entry, "f", cnapt::settings::check_node_text).err, file.expected);
         EXPECT_EQ(check(entry, "f", check_snapt_text).err, file.expected);
     }
     const BadFile rules{"", "", repeated(4097, "[[rule]]\napp=\"x\"\nmatch={}\n"), ""};
-    EXPECT_EQ(check(rules, "f", cnapt::check_node_text).err,
+    EXPECT_EQ(check(rules, "f", cnapt::settings::check_node_text).err,
               "f:1:1: error: 4097 rules; expected at most 4096\n");
 }
 

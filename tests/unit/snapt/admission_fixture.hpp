@@ -63,13 +63,13 @@ class AdmissionTest : public StateFolder {
     }
 
     void log_in(const std::string& user) {
-        cnapt::ControlClientOptions options;
+        cnapt::control_link::ControlClientOptions options;
         options.parameters.identity = {user, "k1"};
         options.parameters.key = keys[user];
         options.parameters.realm = config.realm;
         options.parameters.hello = hello_of("laptop");
         options.addresses = server->endpoints();
-        client = std::make_unique<cnapt::ControlClient>(thread, loop, node);
+        client = std::make_unique<cnapt::control_link::ControlClient>(thread, loop, node);
         ASSERT_TRUE(client->start(options));
         ASSERT_TRUE(wait([this] { return node.established.size() == 1; }));
     }
@@ -143,7 +143,7 @@ class AdmissionTest : public StateFolder {
     }};
     io::EventLoop loop;
     io::SystemRandom random;
-    cnapt::ControlThread thread;
+    cnapt::control_link::ControlThread thread;
     flow::HeapSlots slots{16};
     SnaptConfig config = default_snapt_config();
     std::map<std::string, UserKey> keys;
@@ -155,7 +155,7 @@ class AdmissionTest : public StateFolder {
     std::unique_ptr<StoredCredentials> credentials;
     std::unique_ptr<ControlServer> server;
     tests::NodeSide node;
-    std::unique_ptr<cnapt::ControlClient> client;
+    std::unique_ptr<cnapt::control_link::ControlClient> client;
     io::WorkerThread worker{loop, "test", 64};  // works for the stores
 };
 

@@ -268,13 +268,13 @@ TEST_F(AdmissionTest, ANodeThatLeavesTakesItsSessionAlongAndALostLinkDoesNot) {
 // The node hears the same of both; the operator does not.
 TEST_F(AdmissionTest, TheLogTellsAWrongKeyFromAnUnknownUser) {
     const auto try_as = [this](const std::string& user, const UserKey& key) {
-        cnapt::ControlClientOptions options;
+        cnapt::control_link::ControlClientOptions options;
         options.parameters.identity = {user, "k1"};
         options.parameters.key = key;
         options.parameters.realm = config.realm;
         options.parameters.hello = hello_of("laptop");
         options.addresses = server->endpoints();
-        client = std::make_unique<cnapt::ControlClient>(thread, loop, node);
+        client = std::make_unique<cnapt::control_link::ControlClient>(thread, loop, node);
         ASSERT_TRUE(client->start(options));
     };
     try_as("alice", keys["bob"]);

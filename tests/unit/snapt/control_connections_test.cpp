@@ -1,6 +1,6 @@
 // The other connections that a ControlServer takes: questions of a captive portal, and datagrams
 // over plain TCP.
-#include "cnapt/portal_probe.hpp"
+#include "cnapt/bypass/portal_probe.hpp"
 #include "common/dataplane/plain_stream.hpp"
 #include "common/io/socket_address.hpp"
 #include "tests/unit/snapt/control_link_fixture.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 class PortalQuestionTest : public ControlLinkTest {
   protected:
-    cnapt::PortalQuestion question(uint8_t key, const std::string& realm = "mesh.example") {
+    cnapt::bypass::PortalQuestion question(uint8_t key, const std::string& realm = "mesh.example") {
         const base::Endpoint to = server->endpoints()[0];
         return {
             to, {"lo", to.address}, 0, control::derive_portal_key(control::UserKey{key}, realm)};
@@ -37,15 +37,15 @@ class PortalQuestionTest : public ControlLinkTest {
 };
 
 TEST_F(PortalQuestionTest, TheSnaptAnswersItsUsersWhoeverTheyAre) {
-    EXPECT_EQ(cnapt::ask_for_portal(question(1)).verdict, control::PortalVerdict::Snapt);
-    EXPECT_EQ(cnapt::ask_for_portal(question(9)).verdict, control::PortalVerdict::Snapt);
+    EXPECT_EQ(cnapt::bypass::ask_for_portal(question(1)).verdict, control::PortalVerdict::Snapt);
+    EXPECT_EQ(cnapt::bypass::ask_for_portal(question(9)).verdict, control::PortalVerdict::Snapt);
     EXPECT_EQ(server->counters().portal_checks, 2U);
     EXPECT_EQ(server->counters().failed_handshakes, 0U);
 }
 
 TEST_F(PortalQuestionTest, AWrongKeyGetsAnAnswerThatOnlyItsOwnerCouldTellFromAGoodOne) {
-    EXPECT_EQ(cnapt::ask_for_portal(question(2)).verdict, control::PortalVerdict::Stranger);
-    EXPECT_EQ(cnapt::ask_for_portal(question(1, "other")).verdict,
+    EXPECT_EQ(cnapt::bypass::ask_for_portal(question(2)).verdict, control::PortalVerdict::Stranger);
+    EXPECT_EQ(cnapt::bypass::ask_for_portal(question(1, "other")).verdict,
               control::PortalVerdict::Stranger);
     const auto ask = [&](uint8_t key) {
         const auto portal_key = control::derive_portal_key(control::UserKey{key}, "mesh.example");

@@ -29,7 +29,7 @@ class ControlLimitsTest : public ControlLinkTest {
         with.parameters.hello.node = node;
         sides.push_back(std::make_unique<NodeSide>());
         NodeSide& side = *sides.back();
-        clients.push_back(std::make_unique<cnapt::ControlClient>(thread, loop, side));
+        clients.push_back(std::make_unique<cnapt::control_link::ControlClient>(thread, loop, side));
         EXPECT_TRUE(clients.back()->start(std::move(with)));
         EXPECT_TRUE(wait([&] { return !side.established.empty() || !side.rejected.empty(); }));
         return !side.established.empty();
@@ -40,7 +40,7 @@ class ControlLimitsTest : public ControlLinkTest {
     }
 
     std::vector<std::unique_ptr<NodeSide>> sides;
-    std::vector<std::unique_ptr<cnapt::ControlClient>> clients;
+    std::vector<std::unique_ptr<cnapt::control_link::ControlClient>> clients;
 };
 
 TEST_F(ControlLimitsTest, TheDataLoopHearsAFewEventsOfALinkAtOnceAndAllInTheEnd) {

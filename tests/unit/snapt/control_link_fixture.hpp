@@ -2,7 +2,7 @@
 // with its own.
 #pragma once
 
-#include "cnapt/control_client.hpp"
+#include "cnapt/control_link/control_client.hpp"
 #include "common/io/udp_socket.hpp"
 #include "snapt/control_server.hpp"
 
@@ -140,9 +140,9 @@ struct SnaptSide final : snapt::ControlHandler {
     snapt::LinkId last_link = 0;
 };
 
-struct NodeSide final : cnapt::ControlClientHandler {
+struct NodeSide final : cnapt::control_link::ControlClientHandler {
     void on_established(const base::Endpoint& remote,
-                        const std::optional<cnapt::ControlUplink>& /*from*/,
+                        const std::optional<cnapt::control_link::ControlUplink>& /*from*/,
                         const control::Established& now) override {
         last_remote = remote;
         established.push_back(now);
@@ -167,8 +167,10 @@ struct NodeSide final : cnapt::ControlClientHandler {
     }
     void on_stream_room() override { ++rooms; }
     void on_stream_lost() override { ++losses; }
-    void on_closed(const cnapt::LinkEnd& end) override { closed.push_back(end); }
-    void on_way_failed(const cnapt::LinkEnd& end) override { failed_ways.push_back(end); }
+    void on_closed(const cnapt::control_link::LinkEnd& end) override { closed.push_back(end); }
+    void on_way_failed(const cnapt::control_link::LinkEnd& end) override {
+        failed_ways.push_back(end);
+    }
 
     std::vector<control::Established> established;
     std::vector<control::Reject> rejected;
@@ -177,8 +179,8 @@ struct NodeSide final : cnapt::ControlClientHandler {
     std::vector<bool> session_states;
     std::optional<control::Allowance> allowance;
     std::vector<std::vector<uint8_t>> datagrams;
-    std::vector<cnapt::LinkEnd> closed;
-    std::vector<cnapt::LinkEnd> failed_ways;
+    std::vector<cnapt::control_link::LinkEnd> closed;
+    std::vector<cnapt::control_link::LinkEnd> failed_ways;
     control::Directory directory;
     base::Endpoint last_remote;
     int rekeys_wanted = 0;
@@ -209,8 +211,8 @@ class ControlLinkTest : public ::testing::Test {
         options.parameters.realm = "mesh.example";
         ASSERT_TRUE(server->start(options));
     }
-    cnapt::ControlClientOptions options() const {
-        cnapt::ControlClientOptions result;
+    cnapt::control_link::ControlClientOptions options() const {
+        cnapt::control_link::ControlClientOptions result;
         result.parameters.identity = {"alice", "k1"};
         result.parameters.key = control::UserKey{1};
         result.parameters.realm = "mesh.example";
@@ -221,8 +223,8 @@ class ControlLinkTest : public ::testing::Test {
         result.addresses = server->endpoints();
         return result;
     }
-    void start_client(cnapt::ControlClientOptions with) {
-        client = std::make_unique<cnapt::ControlClient>(thread, loop, node_side);
+    void start_client(cnapt::control_link::ControlClientOptions with) {
+        client = std::make_unique<cnapt::control_link::ControlClient>(thread, loop, node_side);
         ASSERT_TRUE(client->start(std::move(with)));
     }
     void establish() {
@@ -232,12 +234,12 @@ class ControlLinkTest : public ::testing::Test {
     bool wait(const std::function<bool()>& done) { return loop.run_until(done, kPatience); }
 
     io::EventLoop loop;
-    cnapt::ControlThread thread;
+    cnapt::control_link::ControlThread thread;
     Credentials credentials;
     SnaptSide snapt_side;
     NodeSide node_side;
     std::unique_ptr<snapt::ControlServer> server;
-    std::unique_ptr<cnapt::ControlClient> client;
+    std::unique_ptr<cnapt::control_link::ControlClient> client;
 };
 
 }  // namespace continuo::tests

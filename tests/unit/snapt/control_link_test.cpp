@@ -22,7 +22,7 @@ TEST_F(ControlLinkTest, EstablishesWithEqualKeys) {
 TEST_F(ControlLinkTest, WhatIsToldBeforeItStartsIsForNobody) {
     std::promise<void> may_go_on;
     ASSERT_TRUE(thread.loop().post([&] { may_go_on.get_future().wait(); }));
-    client = std::make_unique<cnapt::ControlClient>(thread, loop, node_side);
+    client = std::make_unique<cnapt::control_link::ControlClient>(thread, loop, node_side);
     client->restart();
     client->set_addresses({});
     ASSERT_TRUE(client->start(options()));
@@ -166,7 +166,8 @@ TEST_F(ControlLinkTest, AnotherUplinkMeansANewConnectionFromThere) {
     establish();
     const snapt::LinkId first = snapt_side.last_link;
     client->network_changed(
-        {cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")}, std::nullopt});
+        {cnapt::control_link::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")},
+         std::nullopt});
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
     EXPECT_EQ(snapt_side.last_from.address.to_string(), "127.0.0.5");
     EXPECT_TRUE(node_side.established[1].accept.continued);
@@ -181,9 +182,9 @@ TEST_F(ControlLinkTest, TheLinkFollowsTheDataToTheOtherIpVersion) {
     }
     server.reset();
     start_server(0, true);
-    cnapt::ControlClientOptions with = options();
-    with.uplinks = {cnapt::ControlUplink{"lo", with.addresses[0].address},
-                    cnapt::ControlUplink{"lo", with.addresses[1].address}};
+    cnapt::control_link::ControlClientOptions with = options();
+    with.uplinks = {cnapt::control_link::ControlUplink{"lo", with.addresses[0].address},
+                    cnapt::control_link::ControlUplink{"lo", with.addresses[1].address}};
     start_client(with);
     ASSERT_TRUE(wait([&] { return node_side.last_remote == with.addresses[0]; }));
     // Where data goes at first is no change.
@@ -258,9 +259,9 @@ class Taker {
     std::thread thread_;
 };
 
-cnapt::ControlUplinks race_from_loopback() {
-    cnapt::ControlUplinks uplinks;
-    uplinks.v4 = cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.1")};
+cnapt::control_link::ControlUplinks race_from_loopback() {
+    cnapt::control_link::ControlUplinks uplinks;
+    uplinks.v4 = cnapt::control_link::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.1")};
     uplinks.is_race = true;
     return uplinks;
 }
@@ -353,7 +354,8 @@ TEST_F(ControlLinkTest, StrangersAreLimitedAndDoNotStopAKnownNode) {
         ASSERT_EQ(::connect(strangers.back().value(), address.data(), address.size()), 0);
     }
     auto with = options();
-    with.uplinks.v4 = cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.7")};
+    with.uplinks.v4 =
+        cnapt::control_link::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.7")};
     start_client(with);
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
     EXPECT_EQ(server->counters().refused, 4U);
@@ -378,7 +380,8 @@ TEST_F(ControlLinkTest, ANodeThatIsSentAwayDoesNotHurryBack) {
     }
     // Another uplink may lead to another answer.
     client->network_changed(
-        {cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")}, std::nullopt});
+        {cnapt::control_link::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")},
+         std::nullopt});
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
     EXPECT_EQ(server->counters().accepted, 2U);
 }

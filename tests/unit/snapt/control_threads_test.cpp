@@ -31,7 +31,7 @@ class StuckHandshakeTest : public ControlLinkTest {
     // Another node's handshake waits for its key, and the thread with it.
     void get_stuck() {
         credentials.hold(true);
-        other = std::make_unique<cnapt::ControlClient>(thread, loop, other_side);
+        other = std::make_unique<cnapt::control_link::ControlClient>(thread, loop, other_side);
         ASSERT_TRUE(other->start(options()));
         ASSERT_TRUE(credentials.wait_for_question(kPatience));
     }
@@ -45,7 +45,7 @@ class StuckHandshakeTest : public ControlLinkTest {
     }
 
     NodeSide other_side;
-    std::unique_ptr<cnapt::ControlClient> other;
+    std::unique_ptr<cnapt::control_link::ControlClient> other;
 };
 
 TEST_F(StuckHandshakeTest, ALinkThatIsOpenGoesOn) {
@@ -83,11 +83,12 @@ TEST_F(StuckHandshakeTest, ALinkThatIsOpenCanBeClosed) {
 TEST_F(ControlLinkTest, StoppingAmidHandshakesLeavesNothingBehind) {
     constexpr size_t kNodes = 6;
     for (size_t round = 0; round < 8; ++round) {
-        std::vector<std::unique_ptr<cnapt::ControlClient>> nodes;
+        std::vector<std::unique_ptr<cnapt::control_link::ControlClient>> nodes;
         std::vector<std::unique_ptr<NodeSide>> sides;
         for (size_t i = 0; i < kNodes; ++i) {
             sides.push_back(std::make_unique<NodeSide>());
-            nodes.push_back(std::make_unique<cnapt::ControlClient>(thread, loop, *sides.back()));
+            nodes.push_back(
+                std::make_unique<cnapt::control_link::ControlClient>(thread, loop, *sides.back()));
             ASSERT_TRUE(nodes.back()->start(options()));
         }
         const size_t before = snapt_side.hellos.size();
@@ -211,10 +212,10 @@ TEST_F(HandoverTest, TheDoorCountsWhatTheLinksDoNotTake) {
     const auto endpoints = door.open({{base::IpAddress::v4(0x7F000001), 0}}, 10);
     ASSERT_TRUE(endpoints);
     door.start();
-    cnapt::ControlThread thread;
+    cnapt::control_link::ControlThread thread;
     NodeSide side;
-    cnapt::ControlClient client(thread, loop, side);
-    cnapt::ControlClientOptions options;
+    cnapt::control_link::ControlClient client(thread, loop, side);
+    cnapt::control_link::ControlClientOptions options;
     options.parameters = parameters();
     options.addresses = *endpoints;
     ASSERT_TRUE(client.start(options));

@@ -1,0 +1,46 @@
+// Node: measured rates for reports.
+#include "cnapt/node/node.hpp"
+
+namespace continuo::cnapt::node {
+
+report::ClassFigureTable Node::sent() const {
+    report::ClassFigureTable table = ended_.classes;
+    for (const auto& link : links_) {
+        if (link->session) {
+            dataplane::add_figures(table, *link->session);
+        }
+    }
+    return table;
+}
+
+dataplane::ReceivedFigures Node::received() const {
+    dataplane::ReceivedFigures sum = ended_.received;
+    for (const auto& link : links_) {
+        if (link->session) {
+            sum.add(*link->session);
+        }
+    }
+    return sum;
+}
+
+void Node::look_at_rates(base::TimePoint now) {
+    uint64_t up_bytes = 0;
+    for (const report::ClassFigures& figures : sent()) {
+        up_bytes += figures.inner_bytes;
+    }
+    rates_.look(up_bytes, received().inner_bytes, now);
+    for (const auto& link : links_) {
+        if (!link->session) {
+            continue;
+        }
+        const session::Session& session = *link->session;
+        link->rates.look(dataplane::inner_bytes_sent(session),
+                         session.counters().inner_bytes_received, now);
+        for (uint8_t i = 0; i < wire::kMaxPaths; ++i) {
+            const session::Path& path = session.paths().path(i);
+            link->path_rates[i].look(path.sent_bytes, path.received_bytes, now);
+        }
+    }
+}
+
+}  // namespace continuo::cnapt::node
