@@ -80,7 +80,7 @@ std::string answers_table(std::string_view device) {
 }
 
 // The tunnel's own datagrams, of marked sockets, come first: each would cost two look-ups in sets
-// and two of its socket. What such a socket sends leaves beside the tunnel anyway.
+// and two of its socket. Packets of such a socket leave beside the tunnel anyway.
 std::string build_answers(const CaptureOptions& options,
                           const std::string& table,
                           const std::vector<base::IpAddress>& own) {

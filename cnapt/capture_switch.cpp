@@ -232,7 +232,10 @@ void CaptureSwitch::count_repair() {
 
 void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
     count_repair();
-    if (!result) {
+    // The other program removed them again before they were measured: that is no failure of ours.
+    const bool was_undone = !result && result.error().code == base::Errc::NotFound;
+    is_suspect_ = is_suspect_ || was_undone;
+    if (!result && !was_undone) {
         quick_repairs_ = kMaxQuickRepairs;
         log_failure(failure, result.error());
         return;

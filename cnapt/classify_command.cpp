@@ -164,12 +164,8 @@ std::string flows_text(const CaptureFlows& flows, bool is_terminal, size_t colum
 }  // namespace
 
 report::CommandSpec classify_spec() {
-    report::CommandSpec spec{"classify",
-                             "",
-                             0,
-                             0,
-                             capture_options(),
-                             "class of each flow in a capture, and the rule that gives it"};
+    report::CommandSpec spec{
+        "classify", "", 0, 0, capture_options(), "class and rule of each flow in a capture file"};
     spec.options.push_back({"--wide",
                             "",
                             report::OptionValue::None,

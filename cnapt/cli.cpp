@@ -152,12 +152,12 @@ std::string routes_text(const JsonValue& routes) {
     };
     if (count("unseen") > 0) {
         return line("unseen",
-                    "default routes or routes to SNAPTs are not seen: too many in the main table");
+                    "default routes or routes to SNAPTs are ignored: too many in the main table");
     }
     if (count("sources_left_out") > 0) {
         return line("sources_left_out",
-                    "of uplinks are too many: a strict reverse path filter drops what comes by "
-                    "them (cnapt doctor)");
+                    "of uplinks are left out, too many: a strict reverse path filter drops what "
+                    "comes by them (cnapt doctor)");
     }
     if (count("unwatched") > 0) {
         return line("unwatched",
@@ -191,11 +191,11 @@ std::string portal_request(const ParsedCommand& command) {
 std::string portal_text(const JsonValue& answer) {
     const bool is_told = answer["url_is_told"].boolean().value_or(true);
     return report::cell(answer["interface"]) + ": log in at " + report::cell(answer["url"]) +
-           (is_told ? "" : " (the portal did not say where; any page by http:// leads to it)") +
+           (is_told ? "" : " (the portal did not say where; any http:// page leads to it)") +
            "\nNew web connections and DNS questions (IPv4) of user " +
            report::cell(answer["user"]) + " go to that portal for " +
            report::cell(answer["seconds"]) +
-           " s, or until it lets through. All else stays in the tunnel.\n";
+           " s, or until it lets this node through. All else stays in the tunnel.\n";
 }
 
 // Flushed at once: the command runs for seconds.
@@ -237,8 +237,8 @@ std::vector<report::CommandSpec> commands() {
              {config_option(),
               policy_option(),
               state_option(),
-              {"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"}},
-             "the daemon, in the foreground"},
+              {"--verbose", "", OptionValue::None, false, {}, "log details for debugging"}},
+             "run the daemon in the foreground"},
             {"resolver",
              "",
              0,
@@ -251,7 +251,7 @@ std::vector<report::CommandSpec> commands() {
                {},
                "restore resolv.conf after a helper was killed"},
               state_option()},
-             "for service managers: changes /etc/resolv.conf"},
+             "helper service that changes /etc/resolv.conf"},
             daemon::status_spec(),
             daemon::shown_as_table(report::flows_spec("--process")),
             top_spec(),

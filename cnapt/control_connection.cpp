@@ -268,8 +268,8 @@ void ControlClient::Inner::feed_plain() {
     });
 }
 
-// TCP waits where the data loop is behind. What is dropped all the same makes a connection in the
-// tunnel wait for its timer, which has grown in a silence.
+// TCP waits where the data loop is behind. A datagram that is dropped all the same makes a
+// connection in the tunnel wait for its timer, which has grown in a silence.
 void ControlClient::Inner::on_datagram(base::ByteView datagram) {
     has_arrivals_ = in_->push(datagram, 0).wants_wake || has_arrivals_;
     if (connection_ && connection_->open_since != base::kNever) {

@@ -313,16 +313,17 @@ std::vector<EstimateBar> bars_of(const Outcome& outcome) {
 }  // namespace
 
 report::CommandSpec estimate_spec() {
-    report::CommandSpec spec{"estimate",
-                             "",
-                             0,
-                             0,
-                             capture_options(),
-                             "what the tunnel would save of the traffic in a capture"};
+    report::CommandSpec spec{
+        "estimate", "", 0, 0, capture_options(), "what the tunnel would save, from a capture file"};
     for (report::OptionSpec& option : std::vector<report::OptionSpec>{
-             {"--rate", "R", OptionValue::Required, false, {}, "of the link, such as 2mbit"},
+             {"--rate", "R", OptionValue::Required, false, {}, "rate of the link, such as 2mbit"},
              {"--rtt", "TIME", OptionValue::Required, false, {}, "round trip (default: 50ms)"},
-             {"--svg", "F", OptionValue::Required, false, {}, "also draw it into this file"},
+             {"--svg",
+              "F",
+              OptionValue::Required,
+              false,
+              {},
+              "also draw the result as an SVG file"},
              {"--wide",
               "",
               OptionValue::None,

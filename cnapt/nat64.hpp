@@ -13,8 +13,8 @@ namespace continuo::cnapt {
 // 7050, section 8.2).
 inline constexpr const char* kIpv4OnlyName = "ipv4only.arpa";
 
-// The prefix from which these addresses of the name are made; none: they are not. Of several
-// lengths that fit (RFC 6052, section 2.2): the one that fits both addresses of the name, then the
+// The prefix from which these addresses of the name are made; none: they are not. If several
+// lengths fit (RFC 6052, section 2.2): the one that fits both addresses of the name, then the
 // longest.
 std::optional<base::IpPrefix> nat64_prefix(std::span<const base::IpAddress> addresses);
 

@@ -118,7 +118,7 @@ report::CommandSpec ping_spec() {
             "SNAPT",
             1,
             1,
-            {{"--count", "N", report::OptionValue::Required, false, {}, "so many, then end"}},
+            {{"--count", "N", report::OptionValue::Required, false, {}, "stop after N pings"}},
             "round trips to a SNAPT by each path"};
 }
 

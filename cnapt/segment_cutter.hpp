@@ -1,6 +1,6 @@
 // SegmentCutter: packets of a capture as the kernel would give them to an end of a tunnel. Inside
 // it programs learn a smaller MSS from their SYNs, so TCP payload is put together and cut anew to
-// that. What does not fill a segment waits for more, as long as the sender pushes nothing. Pure.
+// that. The rest of a segment waits for more, as long as the sender pushes nothing. Pure.
 #pragma once
 
 #include "common/packet/header_fields.hpp"

@@ -294,15 +294,15 @@ report::CommandSpec top_spec() {
                                      OptionValue::Required,
                                      true,
                                      {},
-                                     "sum up by process, app or class, or several"},
+                                     "group by process, app or class, or by several"},
                                     {"--limit",
                                      "N",
                                      OptionValue::Required,
                                      false,
                                      {},
-                                     "so many rows, the others in one (default: 20)"},
+                                     "at most N rows; the others are summed in one (default: 20)"},
                                     report::csv_option()},
-                                   "which flows carry most now"});
+                                   "flows with the most traffic now"});
 }
 
 CommandOutput top_command(const report::DaemonAccess& access,

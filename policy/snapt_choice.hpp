@@ -55,9 +55,9 @@ struct Decision {
     std::string_view reason;  // static text when they are not
 };
 
-// An unknown value counts as met, but a SNAPT with a known one wins. Of those that meet the needs:
-// the first in the preference list, then the lowest price, load, delay, order. If none does,
-// `when_unmet` decides, and the nearest one is used.
+// An unknown value counts as met, but a SNAPT with a known one wins. Among those that meet the
+// needs the first in the preference list wins, then the lowest price, load, delay, order. If none
+// does, `when_unmet` decides, and the nearest one is used.
 Decision choose_snapt(std::span<const SnaptView> snapts,
                       const FlowNeeds& needs,
                       classifier::WhenUnmet when_unmet);

@@ -36,7 +36,7 @@ struct Discount {
     DiscountBasis basis = DiscountBasis::Saved;
     double rho_denarii_per_mb = 0;  // MB of the basis, 10^6 bytes
     double cap = 0;                 // share of the gross charge, 0 to 1
-    double sharer_share = 0;        // of the basis at the rate rho, to whom shares access; 0 to 1
+    double sharer_share = 0;  // share of the basis, at the rate rho, to whom shares access; 0 to 1
 };
 
 struct ClassTerms {

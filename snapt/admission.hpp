@@ -74,9 +74,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Whether packets of nodes pass, and versions that cannot leave this host. Nodes are told, and
     // otherwise use another SNAPT for new flows.
     void set_forwarding(bool is_forwarding, control::VersionSet no_way_out);
-    // Sessions are not begun any more, and flows kDrainNotice after the node was told: it takes
-    // another SNAPT for them. What runs goes on, until `most` is over if it is given; a later call
-    // gives another. False: it drained already.
+    // No session is begun any more, and no flow kDrainNotice after the node was told: it takes
+    // another SNAPT for them. Existing ones go on, until `most` is over if it is given; a later
+    // call gives another. False: it drained already.
     bool begin_drain(std::optional<base::Duration> most);
     // False: it did not drain.
     bool end_drain();

@@ -195,7 +195,7 @@ std::vector<report::CommandSpec> charge_commands(const report::OptionSpec& state
                {},
                "time zone, such as Europe/Zurich (default: UTC)"},
               state},
-             "charge usage by a plan; none: no charge, default: the general plan"}};
+             "charge usage by PLAN, by none or by default"}};
 }
 
 CommandOutput use_plan_command(const ParsedCommand& command) {

@@ -26,7 +26,7 @@ class ChargedSlots final : public flow::SlotSource {
         --by_class_[slot->traffic_class];
         of(slot->session_number).release(slot, cause);
     }
-    // For what the tunnel itself costs: no flow is counted.
+    // A slot for the tunnel's own traffic: no flow is counted.
     flow::LiveSlot* take_for_tunnel(const flow::SlotRequest& request) {
         return charged_.take(request);
     }

@@ -105,40 +105,45 @@ std::vector<report::OptionSpec> key_options() {
 // Options of a new key, or of one taken over from another SNAPT.
 std::vector<report::OptionSpec> new_key_options(std::string_view device_help,
                                                 const report::OptionSpec& more) {
-    return user_options(
-        {device_option(device_help),
-         more,
-         {"--key-file",
-          "F|-",
-          OptionValue::Required,
-          false,
-          {},
-          "cnapt.toml, or key, that another SNAPT gave; - is standard input"},
-         {"--key-id",
-          "ID",
-          OptionValue::Required,
-          false,
-          {},
-          "its id, if the file has only the key"},
-         {"--block", "", OptionValue::None, false, {}, "print only the [[snapt]] of this SNAPT"},
-         {"--key", "", OptionValue::Optional, false,
-          "arguments can be read by every user of this host; write the key to a "
-          "file and give --key-file FILE, or --key-file - for standard input"}});
+    return user_options({device_option(device_help),
+                         more,
+                         {"--key-file",
+                          "F|-",
+                          OptionValue::Required,
+                          false,
+                          {},
+                          "cnapt.toml or key from another SNAPT; - for standard input"},
+                         {"--key-id",
+                          "ID",
+                          OptionValue::Required,
+                          false,
+                          {},
+                          "id of the key, if the file has only the key"},
+                         {"--block",
+                          "",
+                          OptionValue::None,
+                          false,
+                          {},
+                          "print only the [[snapt]] block of this SNAPT"},
+                         {"--key", "", OptionValue::Optional, false,
+                          "arguments can be read by every user of this host; write the key to a "
+                          "file and give --key-file FILE, or --key-file - for standard input"}});
 }
 
 std::vector<report::CommandSpec> user_commands() {
     return {{"user add", "NAME", 1, 1,
-             new_key_options("that the key is for",
+             new_key_options("device that the key is for",
                              {"--quota",
                               "Q",
                               OptionValue::Required,
                               false,
                               {},
                               "bytes per day or month, such as 50GiB/month (see quota set)"}),
-             "make a user, or a key; prints a cnapt.toml with it"},
+             "add a user or a key; prints a cnapt.toml"},
             daemon::shown_as_table(
                 {"user list", "", 0, 0, user_options(), "users with state, keys and quota"}),
-            {"user disable", "NAME", 1, 1, key_options(), "end its sessions and refuse new ones"},
+            {"user disable", "NAME", 1, 1, key_options(),
+             "end the user's sessions and refuse new ones"},
             {"user enable", "NAME", 1, 1, key_options(), "let a disabled user in again"},
             {"user rotate", "NAME", 1, 1,
              new_key_options("device whose key is replaced",
@@ -148,9 +153,9 @@ std::vector<report::CommandSpec> user_commands() {
                               false,
                               {},
                               "how long the old key stays valid, such as 24h"}),
-             "revoke its keys; prints a cnapt.toml with a new one"},
-            {"user revoke", "NAME", 1, 1, key_options(), "end one key for good"},
-            {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};
+             "replace the user's keys; prints a cnapt.toml"},
+            {"user revoke", "NAME", 1, 1, key_options(), "end one of the user's keys for good"},
+            {"user remove", "NAME", 1, 1, user_options(), "delete the user; usage records stay"}};
 }
 
 std::vector<report::CommandSpec> commands() {
@@ -161,19 +166,19 @@ std::vector<report::CommandSpec> commands() {
                         OptionValue::Required,
                         false,
                         {},
-                        "of this SNAPT (default: the host name)"},
+                        "name of this SNAPT (default: the host name)"},
                        {"--public",
                         "HOST:PORT,...",
                         OptionValue::Required,
                         true,
                         {},
-                        "where nodes reach it: addresses, a name"}}),
-         "write a configuration file and make the database"},
+                        "addresses or a name at which nodes reach it"}}),
+         "write a configuration and make the database"},
         {"run", "", 0, 0,
          user_options(
-             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"},
+             {{"--verbose", "", OptionValue::None, false, {}, "log details for debugging"},
               {"--new-ledger", "", OptionValue::None, false, {}, "move a damaged database aside"}}),
-         "the daemon, in the foreground"}};
+         "run the daemon in the foreground"}};
     for (report::CommandSpec& command : user_commands()) {
         all.push_back(std::move(command));
     }

@@ -62,7 +62,7 @@ void look_at_listeners(SnaptDoctor& doctor) {
         } else {
             doctor.findings.fail(check,
                                  has(true) ? "nobody listens for UDP" : "nobody listens for TCP",
-                                 "restart snapt: `listen` was changed since it began");
+                                 "restart snapt: `listen` was changed since its start");
         }
     }
 }
@@ -111,9 +111,10 @@ void say_public(SnaptDoctor& doctor,
         doctor.findings.ok(check, own + " is this host's; `cnapt doctor` of a node tells whether "
                                         "it is reached");
     } else {
-        doctor.findings.warn(check, "no interface of this host has " + others,
-                             "fine behind NAT that leads TCP and UDP of that port here; else "
-                             "correct `public`");
+        doctor.findings.warn(
+            check, "no interface of this host has " + others,
+            "fine behind a NAT that leads TCP and UDP of that port here; otherwise "
+            "correct `public`");
     }
 }
 
@@ -146,7 +147,7 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
         if (way.version == base::IpVersion::V6) {
             doctor.findings.warn(check, found + ": IPv6 of nodes leads nowhere", remedy);
         } else if (serves_private(*doctor.config, way.version)) {
-            doctor.findings.warn(check, found + ": nodes reach private places alone", remedy);
+            doctor.findings.warn(check, found + ": nodes reach only private networks", remedy);
         } else {
             doctor.findings.fail(check, found, remedy);
         }
@@ -248,7 +249,7 @@ void check_inner(SnaptDoctor& doctor) {
                        link->name != inner.device;
             });
         if (other == network->addresses.end()) {
-            doctor.findings.ok(check, "leases do not meet another network of this host");
+            doctor.findings.ok(check, "overlaps no network of this host");
         } else {
             doctor.findings.fail(check,
                                  network->link(other->interface_index)->name + " has " +
@@ -321,7 +322,7 @@ void check_nat(SnaptDoctor& doctor) {
         doctor.findings.warn(check,
                              std::to_string(leak->packets) +
                                  " packets were about to leave with a lease's address",
-                             "find what changes nftables rules of this host beneath");
+                             "find out what changes the nftables rules of this host");
     } else if (no_port && no_port->packets != 0) {
         doctor.findings.warn(check,
                              std::to_string(no_port->packets) +

@@ -229,21 +229,16 @@ std::vector<report::CommandSpec> live_commands() {
                                       OptionValue::Required,
                                       true,
                                       {},
-                                      "sum up by user (default), class or both"},
+                                      "group by user (default), class or both"},
                                      {"--limit",
                                       "N",
                                       OptionValue::Required,
                                       false,
                                       {},
-                                      "most rows; the others are summed in one (default: 20)"},
+                                      "at most N rows; the others are summed in one (default: 20)"},
                                      report::csv_option()},
                                     "users with the most traffic now"}),
-            {"disconnect",
-             "USER|SESSION",
-             1,
-             1,
-             {},
-             "end the sessions of a user, or one; its node may log in again"},
+            {"disconnect", "USER|SESSION", 1, 1, {}, "end sessions; the nodes may log in again"},
             {"drain",
              "",
              0,
@@ -253,10 +248,10 @@ std::vector<report::CommandSpec> live_commands() {
                OptionValue::Required,
                false,
                {},
-               "end what is left after this time, such as 10min"},
+               "end the sessions left after this time, such as 10min"},
               {"--wait", "", OptionValue::None, false, {}, "wait until no flow is left"},
               {"--undo", "", OptionValue::None, false, {}, "take new sessions and flows again"}},
-             "before maintenance: no new sessions and flows, what runs goes on"}};
+             "take no new sessions or flows; keep the others"}};
 }
 
 bool is_live_command(std::string_view name) {

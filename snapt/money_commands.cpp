@@ -221,10 +221,10 @@ std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
     const OptionSpec ref = {
         "--ref", "REF", OptionValue::Required,
         false,   {},    "unique name of the booking; repeating it books nothing"};
-    const OptionSpec account = {
-        "--account", "N", OptionValue::Required,
-        false,       {},  "the account of that name, such as a removed user's"};
-    const OptionSpec note = {"--note", "TEXT", OptionValue::Required, false, {}, "kept with it"};
+    const OptionSpec account = {"--account", "N", OptionValue::Required,
+                                false,       {},  "account number, such as of a removed user"};
+    const OptionSpec note = {"--note", "TEXT", OptionValue::Required,
+                             false,    {},     "text kept with the booking"};
     return {daemon::shown_as_table({"balance",
                                     "[USER]",
                                     0,
@@ -236,15 +236,15 @@ std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
              "USER",
              1,
              1,
-             {{"--credit", "AMOUNT", OptionValue::Required, false, {}, "for the user"},
-              {"--debit", "AMOUNT", OptionValue::Required, false, {}, "from the user"},
+             {{"--credit", "AMOUNT", OptionValue::Required, false, {}, "credit the user"},
+              {"--debit", "AMOUNT", OptionValue::Required, false, {}, "charge the user"},
               account,
               ref,
               note,
               state},
              "book a correction"},
             statement_spec(state),
-            {"verify", "", 0, 0, {state}, "check the ledger for changes, gaps and wrong sums"}};
+            {"verify", "", 0, 0, {state}, "check that the ledger is whole and unchanged"}};
 }
 
 bool is_money_command(std::string_view name) {

@@ -392,10 +392,15 @@ std::vector<report::CommandSpec> plan_commands(const report::OptionSpec& state) 
     report::CommandSpec usage = daemon::usage_spec();
     report::CommandSpec rate = {"rate", "", 0, 0, {}, "book what usage costs, or only compute it"};
     rate.options = {
-        {"--dry-run", "", OptionValue::None, false, {}, "compute only, under a plan that is named"},
+        {"--dry-run", "", OptionValue::None, false, {}, "compute only, by the plan that is named"},
         {"--plan", "PLAN", OptionValue::Required, false, {}, "name or number of an added plan"},
         revision,
-        {"--plan-file", "F", OptionValue::Required, false, {}, "a plan that was not added"},
+        {"--plan-file",
+         "F",
+         OptionValue::Required,
+         false,
+         {},
+         "a plan file that has not been added"},
         state};
     for (report::OptionSpec& option : usage.options) {
         rate.options.push_back(option);

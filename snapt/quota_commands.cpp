@@ -218,7 +218,7 @@ std::vector<report::CommandSpec> quota_commands(const report::OptionSpec& state)
                                     0,
                                     1,
                                     {report::csv_option(), state},
-                                    "how much of their quotas and credits users have used"}),
+                                    "how much of quotas and credits is used"}),
             {"quota set",
              "USER [QUOTA]",
              1,
@@ -242,7 +242,7 @@ std::vector<report::CommandSpec> quota_commands(const report::OptionSpec& state)
                {},
                "time zone in which the user's days and months begin"},
               state},
-             "a user's quota, such as 50GiB/month, and what follows"}};
+             "set a quota, such as 50GiB/month, or a credit"}};
 }
 
 bool is_quota_command(std::string_view name) {

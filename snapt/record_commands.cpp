@@ -266,7 +266,7 @@ std::vector<report::CommandSpec> record_commands(const report::OptionSpec& state
             choice.push_back(option);
         }
     }
-    choice.push_back({"--limit", "N", OptionValue::Required, false, {}, "so many at most"});
+    choice.push_back({"--limit", "N", OptionValue::Required, false, {}, "at most N records"});
     choice.push_back(state);
     report::CommandSpec records = {"records", "", 0, 0, choice, "usage records one by one"};
     records.options.push_back(
@@ -274,8 +274,12 @@ std::vector<report::CommandSpec> record_commands(const report::OptionSpec& state
     records.options.push_back(
         {"--wide", "", OptionValue::None, false, {}, "all columns, however wide the screen is"});
     report::CommandSpec all = {"export", "", 0, 0, choice, "all usage records, for other programs"};
-    all.options.push_back(
-        {"--format", "FORMAT", OptionValue::Required, false, {}, "csv, or jsonl: a JSON a line"});
+    all.options.push_back({"--format",
+                           "FORMAT",
+                           OptionValue::Required,
+                           false,
+                           {},
+                           "csv, or jsonl: one JSON object per line"});
     return {std::move(records), std::move(all)};
 }
 

@@ -363,8 +363,8 @@ std::string render_network(const SnaptConfig& config) {
     text += line("source_pool = []", "empty: masquerade; else SNAT addresses");
     text += line("source_ports = " + quote(config.relay.source_ports.to_string()));
     text += line("allow = []", "prefixes taken out of the built-in deny list");
-    text += line("deny = []", "added to it");
-    text += line("allow_self = []", "of this host for nodes, such as \"tcp/22\"");
+    text += line("deny = []", "prefixes added to it");
+    text += line("allow_self = []", "services of this host for nodes, such as \"tcp/22\"");
     text += line("set_forwarding = true", "ip_forward on while running, restored after");
     return text;
 }
@@ -391,16 +391,18 @@ std::string render_accounting(const AccountingConfig& accounting) {
     std::string text = "\n" + line("[accounting]");
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
     text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s),
-                 "what a power loss may cost");
+                 "how much usage a power loss may cost");
     text += line("granularity = \"flow\"", "aggregate: one record a session and class");
     text += line("destinations = \"none\"", "none | port | full, in the records");
-    text += line("live_slots = " + std::to_string(accounting.live_slots), "flows counted singly");
+    text +=
+        line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
     text += line("user_records = " + std::to_string(accounting.user_records),
-                 "of a user in an interval; further flows share");
-    text += line("retention_days = " + std::to_string(accounting.retention_days), "of records");
+                 "records of a user per interval; further flows share");
+    text += line("retention_days = " + std::to_string(accounting.retention_days),
+                 "how long records stay");
     text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
-                 "of disk; with less all flows share records");
-    text += line("price_mult = 1.0", "what usage costs here, of the plan's price");
+                 "free disk space; with less all flows share records");
+    text += line("price_mult = 1.0", "factor on the plan's price here");
     return text;
 }
 

@@ -208,28 +208,29 @@ std::string statement_csv(const AccountStatement& statement) {
 }
 
 report::CommandSpec statement_spec(const report::OptionSpec& state) {
-    return {"statement",
-            "USER",
-            1,
-            1,
-            {{"--month", "MONTH", OptionValue::Required, false, {}, "the month, as 2026-11"},
-             {"--zone",
-              "ZONE",
-              OptionValue::Required,
-              false,
-              {},
-              "time zone of the month (default: the account's)"},
-             {"--account",
-              "N",
-              OptionValue::Required,
-              false,
-              {},
-              "the account of that name, such as a removed user's"},
-             {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"},
-             {"--page", "", OptionValue::None, false, {}, "as a page (HTML), to print"},
-             {"--wide", "", OptionValue::None, false, {}, "all columns, however wide the screen"},
-             state},
-            "usage, payments and balance of a user's month"};
+    return {
+        "statement",
+        "USER",
+        1,
+        1,
+        {{"--month", "MONTH", OptionValue::Required, false, {}, "month, such as 2026-11"},
+         {"--zone",
+          "ZONE",
+          OptionValue::Required,
+          false,
+          {},
+          "time zone of the month (default: the account's)"},
+         {"--account",
+          "N",
+          OptionValue::Required,
+          false,
+          {},
+          "account number, such as of a removed user"},
+         {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"},
+         {"--page", "", OptionValue::None, false, {}, "as an HTML page for printing"},
+         {"--wide", "", OptionValue::None, false, {}, "all columns, however wide the screen is"},
+         state},
+        "usage, payments and balance of a user's month"};
 }
 
 CommandOutput statement_command(const ParsedCommand& command, bool is_terminal, size_t columns) {

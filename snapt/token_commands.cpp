@@ -172,18 +172,24 @@ CommandOutput remove_command(const ParsedCommand& command) {
 
 std::vector<report::CommandSpec> token_commands(const report::OptionSpec& config,
                                                 const report::OptionSpec& state) {
-    return {{"token add",
-             "NAME",
-             1,
-             1,
-             {{"--scope", "SCOPE", OptionValue::Required, false, {}, "read, bill or admin"},
-              {"--self", "USER", OptionValue::Required, false, {}, "for this user's own view"},
-              {"--url", "URL", OptionValue::Required, false, {}, "where the page is, for the link"},
-              config,
-              state},
-             "give access to REST and the web page; prints the token"},
-            daemon::shown_as_table({"token list", "", 0, 0, {state}, "tokens and their scopes"}),
-            {"token remove", "NAME", 1, 1, {state}, "remove a token, at once"}};
+    return {
+        {"token add",
+         "NAME",
+         1,
+         1,
+         {{"--scope", "SCOPE", OptionValue::Required, false, {}, "read, bill or admin"},
+          {"--self", "USER", OptionValue::Required, false, {}, "for this user's own figures only"},
+          {"--url",
+           "URL",
+           OptionValue::Required,
+           false,
+           {},
+           "address of the web page, for the printed link"},
+          config,
+          state},
+         "make and print a token for REST and web page"},
+        daemon::shown_as_table({"token list", "", 0, 0, {state}, "tokens and their scopes"}),
+        {"token remove", "NAME", 1, 1, {state}, "remove a token; it ends at once"}};
 }
 
 bool is_token_command(std::string_view name) {

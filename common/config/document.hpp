@@ -17,7 +17,7 @@ struct Member;
 
 struct Node {
     NodeKind kind = NodeKind::Table;
-    Place place;         // of the value; of the [header] for a table that has one
+    Place place;         // the value's; for a table with a [header] the header's
     std::string source;  // as written, for numbers and booleans
     bool boolean = false;
     bool overflow = false;  // an integer that does not fit 64 bits

@@ -285,7 +285,7 @@ class TreeBuilder {
 };
 
 struct SyntaxMessage {
-    std::string_view fragment;  // of toml11's text
+    std::string_view fragment;  // part of toml11's text
     std::string_view message;
     std::string_view expected;
 };

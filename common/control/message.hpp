@@ -289,7 +289,7 @@ struct Allowance {
     AllowanceState state = AllowanceState::Free;
     AllowanceKind kind = AllowanceKind::Quota;
     uint64_t quota_bytes = 0;  // payload, both ways; of a Quota
-    uint64_t used_bytes = 0;   // of it, when this was sent
+    uint64_t used_bytes = 0;   // used of the quota when this was sent
     uint64_t until_s = 0;      // end of its period, Unix seconds; 0: unknown
     uint64_t rate_bits_per_s = 0;
     std::optional<int64_t> balance_ud;      // as it is booked; none: neither bookings nor credit

@@ -30,7 +30,7 @@ using report::ParsedCommand;
 namespace {
 
 constexpr size_t kMaxCheckedFiles = 256;
-constexpr size_t kUsualColumns = 80;  // of a terminal that does not report its width
+constexpr size_t kUsualColumns = 80;  // where a terminal does not report its width
 constexpr size_t kFewestColumns = 20;
 // The shortest pause bounds the load on the daemon. A choice, not measured.
 constexpr base::Duration kShortestWatchPause = base::milliseconds(100);
@@ -167,9 +167,9 @@ report::CommandSpec usage_spec() {
            false,
            {},
            "time zone, such as Europe/Zurich (default: UTC)"},
-          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"},
+          {"--user", "NAME", OptionValue::Required, false, {}, "only this user"},
           report::csv_option()},
-         "what was counted, from the usage records"});
+         "traffic by user, class or day, from the records"});
 }
 
 report::CommandSpec check_spec(std::vector<report::OptionSpec> options) {

@@ -22,7 +22,7 @@ size_t terminal_columns() {
 
 report::CommandSpec doctor_spec(const std::vector<report::OptionSpec>& options) {
     using report::OptionValue;
-    report::CommandSpec spec{"doctor", "", 0, 0, {}, "find problems, and what to do about them"};
+    report::CommandSpec spec{"doctor", "", 0, 0, {}, "find problems and their remedies"};
     spec.options.push_back(
         {"--config", "F", OptionValue::Required, false, {}, "configuration file"});
     spec.options.insert(spec.options.end(), options.begin(), options.end());

@@ -31,7 +31,7 @@ struct DoctorContext {
     Deadline deadline{};
 
     report::Findings findings{};
-    std::string config_failure{};  // what to do about it, for checks that need the configuration
+    std::string config_failure{};  // remedy, for checks that need the configuration
     DaemonAnswer status{};         // of the daemon
 
     bool runs() const { return status.kind == DaemonAnswer::Kind::Answer; }

@@ -99,11 +99,11 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     std::mutex mutex_;
     Band urgent_;
     Band patient_;
-    size_t waiting_bytes_ = 0;  // of all vectors
+    size_t waiting_bytes_ = 0;  // sum over all vectors
     uint64_t refused_ = 0;
     bool is_told_ = false;  // the puller knows of data in a back
     bool wants_room_ = false;
-    size_t wanted_bytes_ = 0;  // of room, by has_room()
+    size_t wanted_bytes_ = 0;  // room that has_room() was asked for
 };
 
 // The queue into a TCP connection, for a data loop.

@@ -37,7 +37,8 @@ class RecentRate {
     }
 
   private:
-    static constexpr base::Duration kSpacing = base::milliseconds(1900);  // of ticks of a second
+    // Two ticks, which come each second.
+    static constexpr base::Duration kSpacing = base::milliseconds(1900);
     static constexpr base::Duration kShortest = base::milliseconds(500);
     static constexpr base::Duration kLongestPause = base::seconds(10);
     struct Look {

@@ -13,7 +13,7 @@ namespace continuo::elision {
 template <typename T>
 class BlockPool {
   public:
-    static constexpr size_t kElements = 16;  // of a block
+    static constexpr size_t kElements = 16;  // in a block
     // Free blocks that are kept; a queue that gives back more frees them.
     static constexpr size_t kMostFree = 32;
     using Block = std::array<T, kElements>;
@@ -118,7 +118,7 @@ class BlockRing {
     }
 
     Ring<std::unique_ptr<typename Pool::Block>> blocks_;
-    size_t head_ = 0;  // of the first block
+    size_t head_ = 0;  // index in the first block
     size_t size_ = 0;
 };
 

@@ -155,7 +155,7 @@ class Encoder {
         size_t at = 0;
         size_t bytes = 0;  // 0: nothing to gain
         size_t bits_at = 0;
-        uint8_t change = 0;  // of the bits; 0: the length becomes a zero byte (OPEN)
+        uint8_t change = 0;  // bits that change; 0: the length becomes a zero byte (OPEN)
     };
 
     FlowContext& added(uint32_t index);
@@ -187,7 +187,7 @@ class Encoder {
     std::vector<Use> uses_;
     size_t frame_uses_ = 0;  // the first of them, which frames made
     std::vector<Floor> floors_;
-    uint64_t floor_version_ = 0;  // of floors_
+    uint64_t floor_version_ = 0;  // version of the floors in floors_
     LastLength last_length_;
     EncoderCounters counters_;
     TimePoint now_{};

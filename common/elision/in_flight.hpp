@@ -101,7 +101,7 @@ class InFlight {
         uint64_t floor = 0;
         uint64_t acknowledged_floor = 0;
         BlockRing<Record> records;
-        size_t settled = 0;  // of records: nothing outstanding, but behind one that has
+        size_t settled = 0;  // records without anything outstanding, behind one that has
     };
     // A datagram whose acknowledgement acknowledges a floor.
     struct FloorCarrier {

@@ -80,8 +80,8 @@ struct UsageRecord {
     std::optional<int64_t> delay_us;      // mean, weighted by packets
     std::optional<int64_t> delay_max_us;  // largest of the flow so far
     std::optional<int64_t> delay_src;     // bits of delay_source
-    std::optional<int64_t> jitter_us;     // of the same packets: how much the delay varied
-    int64_t handovers = 0;  // of the node while the flow carried data; of each flow of several
+    std::optional<int64_t> jitter_us;     // how much the delay of the same packets varied
+    int64_t handovers = 0;  // by the node while the flow carried data; by each flow of several
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;

@@ -107,7 +107,7 @@ struct Flow {
     Direction begun = Direction::Up;
     bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
     bool gives_way = false;     // in the lists of its shares: never answered, or closed
-    uint8_t class_changes = 0;  // that its slots' ids count (FlowTable)
+    uint8_t class_changes = 0;  // counted in its slots' ids (FlowTable)
     uint16_t app = 0;           // application tag; the names are in the session's table; 0: none
     uint32_t index = 0;         // flow index on the wire, unique at its owner
     const FlowOwner* owner = nullptr;  // null: it has no index
@@ -125,7 +125,7 @@ struct Flow {
     Flow* wheel_previous = nullptr;
     uint32_t wheel_slot = 0;
     uint32_t received_place = 0;  // session::ReceivedMembers' own
-    FlowShare* share = nullptr;   // of its owner; null: none
+    FlowShare* share = nullptr;   // its owner's; null: none
     FlowLinks share_links[kShareLevels];
 };
 

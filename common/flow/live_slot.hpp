@@ -50,7 +50,7 @@ struct LiveCounters {
     Counter undelivered_down{0};  // IP lengths sent to a node that was gone: in no other count
     Counter tunnel_up{0};         // outer IP bytes without packets of their own: in no other count
     Counter tunnel_down{0};
-    Counter jitter_us_sum{0};  // of as many samples as delay_us_sum
+    Counter jitter_us_sum{0};  // as many samples as delay_us_sum
 };
 
 struct LiveSlot {

@@ -1,6 +1,6 @@
 // CpuPressure: the kernel's pressure stall information for processors
-// (Documentation/accounting/psi.rst): how long programs have waited for one. Of the host, even in a
-// container.
+// (Documentation/accounting/psi.rst): how long programs have waited for one. It is the
+// host's, even in a container.
 #pragma once
 
 #include "common/base/time.hpp"

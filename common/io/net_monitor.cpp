@@ -54,7 +54,7 @@ struct RouteListing {
     explicit RouteListing(RouteInterest interest) : routes(std::move(interest)) {}
     RouteSet routes;
     bool is_done = false;
-    base::Duration took{};  // of a processor
+    base::Duration took{};  // processor time
 };
 
 Result<RouteSet> list_routes(const RouteInterest& interest) {

@@ -253,12 +253,12 @@ std::optional<base::IpVersion> version_of(uint8_t family) {
 
 struct RuleLook {
     bool is_strict = false;
-    std::optional<base::IpVersion> version;  // that `meta nfproto` names
+    std::optional<base::IpVersion> version;  // named by `meta nfproto`
 };
 
 RuleLook look_at_rule(ByteView expressions) {
     RuleLook look;
-    bool is_family = false;  // what the next expression compares
+    bool is_family = false;  // the next expression compares the family
     for_each_attribute(expressions, [&](uint16_t /*type*/, ByteView element) {
         const std::string name = find_text(element, NFTA_EXPR_NAME);
         const ByteView data = find_attribute(element, NFTA_EXPR_DATA).value_or(ByteView());

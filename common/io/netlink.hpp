@@ -115,7 +115,7 @@ class NetlinkSocket {
     uint32_t sequence_ = 0;
     bool interrupted_ = false;  // the list changed while it was read
     std::vector<uint8_t> buffer_;
-    std::vector<uint8_t> batch_;  // what change_all() sends
+    std::vector<uint8_t> batch_;  // messages that change_all() sends
     std::string error_text_;
 };
 

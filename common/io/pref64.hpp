@@ -78,7 +78,7 @@ class Pref64Table {
 
     void set_standing(const base::IpPrefix& prefix, Pref64Standing standing);
 
-    std::vector<Known> known_;  // of a standing the oldest first
+    std::vector<Known> known_;  // within a standing the oldest first
     std::vector<uint32_t> connected_;
     uint64_t left_out_ = 0;
 };

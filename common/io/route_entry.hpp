@@ -61,8 +61,9 @@ struct RuleEntry {
     // IPv6: `from` also matches a source not yet chosen if the route found would choose one in
     // `from`.
     bool find_source = false;
-    bool has_other_selector = false;  // of others: oif, tos, l3mdev or tun_id, not stored here
-    bool is_inverted = false;         // of others: inverted match (not fwmark)
+    // Rules of others: an oif, tos, l3mdev or tun_id, which is not stored here.
+    bool has_other_selector = false;
+    bool is_inverted = false;  // rules of others: inverted match (not fwmark)
     uint8_t protocol = kRouteProtocol;
 
     bool operator==(const RuleEntry&) const = default;

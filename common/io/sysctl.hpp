@@ -72,7 +72,7 @@ class SysctlGuard {
 
     std::string record_path_;
     std::vector<Change> changes_;
-    std::map<std::string, std::string, std::less<>> former_;  // of the keys that are remembered
+    std::map<std::string, std::string, std::less<>> former_;  // values of the remembered keys
 };
 
 }  // namespace continuo::io

@@ -88,13 +88,13 @@ inline constexpr size_t kMaxMarkedItems = 256;
 
 struct SendResult {
     size_t items = 0;          // done with: sent, or dropped and counted
-    size_t bytes_of_next = 0;  // of items[items], already done with
+    size_t bytes_of_next = 0;  // bytes of items[items] that are done with
     bool would_block = false;  // wait for writability, then go on from there
     uint64_t sent_datagrams = 0;
     uint64_t dropped_datagrams = 0;
-    std::bitset<kMaxMarkedItems> dropped_items;  // that lost datagrams
+    std::bitset<kMaxMarkedItems> dropped_items;  // items that lost datagrams
     bool too_big = false;                        // EMSGSIZE occurred: a datagram exceeds the MTU
-    int last_errno = 0;                          // of the last drop
+    int last_errno = 0;                          // errno of the last drop
 };
 
 struct UdpCounters {

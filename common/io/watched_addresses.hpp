@@ -13,7 +13,7 @@ namespace continuo::io {
 // The limit of all askers together; further ones are left out, and counted.
 inline constexpr size_t kMaxWatched = 256;
 
-// Whose addresses come first where there are more.
+// Addresses of rank First come first where there are more than the limit.
 enum class WatchRank : uint8_t { First, Second };
 
 class WatchedAddresses {

@@ -53,7 +53,7 @@ struct WirelessMonitor::Inner {
     EventLoop& loop;
     std::function<void(const WirelessEvent&)> on_event;
     GenericFamily family;
-    std::shared_ptr<NetlinkSocket> questions;  // of the worker
+    std::shared_ptr<NetlinkSocket> questions;  // the worker's socket
     UniqueFd fd;
     Counters counters;
     bool is_asking = false;

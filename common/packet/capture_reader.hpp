@@ -37,7 +37,7 @@ class CaptureReader {
     base::Result<std::optional<CapturedPacket>> next();
 
     uint64_t frames() const { return frames_; }  // so far, of all protocols
-    uint64_t not_ip() const { return not_ip_; }  // of them
+    uint64_t not_ip() const { return not_ip_; }  // frames that are not IP
     // Link type of the latest frame whose type is not known here; such a frame counts as not IP.
     std::optional<uint16_t> unknown_link() const { return unknown_link_; }
 

@@ -24,7 +24,7 @@ struct Offload {
     // The checksum field holds the folded, not inverted, pseudo-header sum.
     bool partial_checksum = false;
     uint16_t checksum_start = 0;   // offset of the transport header
-    uint16_t checksum_offset = 0;  // of the field, behind checksum_start
+    uint16_t checksum_offset = 0;  // from checksum_start to the field
 };
 
 inline constexpr size_t kSmallBufferBytes = 2048;
@@ -41,7 +41,7 @@ struct Packet {
     uint32_t length = 0;
     uint32_t capacity = 0;
     Packet* next = nullptr;
-    Packet* previous = nullptr;  // of a flow's queue
+    Packet* previous = nullptr;  // in a flow's queue
     PacketPool* pool = nullptr;
     uint8_t* storage = nullptr;  // first byte of the packet; may be moved up inside the buffer
     uint8_t* buffer_start = nullptr;

@@ -20,7 +20,7 @@ struct PacketBlock {
     CaptureInterface interface = CaptureInterface::Inner;
     CaptureDirection direction = CaptureDirection::Inbound;
     uint64_t utc_ns = 0;
-    uint32_t length = 0;  // of the packet
+    uint32_t length = 0;  // length of the packet
 };
 
 // Section header and interface descriptions: the beginning of a file.
@@ -45,7 +45,7 @@ void write_statistics_block(CaptureInterface interface,
 
 // IP and UDP header of a datagram seen at a socket, where they are not visible.
 struct DatagramHeader {
-    base::Endpoint from;  // of the version of `to`; an unspecified address stays
+    base::Endpoint from;  // IP version as in `to`; an unspecified address stays
     base::Endpoint to;
     uint8_t tos = 0;
 };

@@ -41,7 +41,7 @@ std::string allowance_text(const JsonValue& allowance) {
     std::string text = "the quota of " + size + " is used up" + consequence_text(allowance);
     if (!is_used_up) {
         text = format_percent(100.0 * number_of(allowance["used_bytes"]) / quota) +
-               " of the quota of " + size + " are used";
+               " of the quota of " + size + " is used";
     }
     if (const auto until = allowance["until"].integer()) {
         text += std::string("; it begins anew ") + format_utc(*until);

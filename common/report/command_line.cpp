@@ -19,7 +19,7 @@ std::string option_usage(const OptionSpec& option) {
 }
 
 constexpr size_t kHelpWidth = 80;
-constexpr size_t kHelpIndent = 6;  // of what goes on in a further line
+constexpr size_t kHelpIndent = 6;  // indent of a continued line
 
 const CommandSpec& help_spec() {
     static const CommandSpec spec = {"help", "[COMMAND]", 0,

@@ -260,7 +260,7 @@ CommandSpec flows_spec(std::string_view who) {
             "",
             0,
             0,
-            {{"--all", "", OptionValue::None, false, {}, "closed flows, too"},
+            {{"--all", "", OptionValue::None, false, {}, "closed flows as well"},
              {"--class",
               "CLASS,...",
               OptionValue::Required,
@@ -269,7 +269,7 @@ CommandSpec flows_spec(std::string_view who) {
               "only flows of these classes: lt-ld, ht-ld, lt-hd, ht-hd"},
              {who, "NAME,...", OptionValue::Required, true, {}, who_help},
              {"--sort", "KEY", OptionValue::Required, false, {}, kOrderNames},
-             {"--limit", "N", OptionValue::Required, false, {}, "so many at most"},
+             {"--limit", "N", OptionValue::Required, false, {}, "at most N flows"},
              csv_option()},
             "each flow: destination, class and bytes"};
 }

@@ -27,7 +27,7 @@ struct FlowChoice {
     std::vector<std::string> classes;  // empty: all; likewise:
     std::vector<std::string> processes;
     std::vector<std::string> users;
-    size_t limit = SIZE_MAX;  // of those that are shown, the first in their order
+    size_t limit = SIZE_MAX;  // flows shown at most, the first in their order
     // An option says so: the choice holds for --json and --csv, too.
     bool is_explicit = false;
 };

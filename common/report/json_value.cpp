@@ -61,7 +61,7 @@ class JsonTreeBuilder {
   private:
     struct Open {
         JsonValue value;
-        std::string key;  // of the member that comes next
+        std::string key;  // key of the next member
     };
 
     static JsonValue of(JsonValue::Kind kind) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int kMillisecondDigits = 3;
 constexpr int kPercentDigits = 2;
 constexpr int kPriceDigits = 3;
-constexpr size_t kTextIndent = 10;  // of continued lines in reports
+constexpr size_t kTextIndent = 10;  // indent of continued lines in reports
 
 // A column of `usage` that is present only if requested.
 struct UsageKeyColumn {

@@ -33,7 +33,7 @@ struct Hello {
     uint8_t version = kProtocolVersion;
     uint8_t epoch = 0;  // modulo kEpochModulus
     uint16_t session_id = 0;
-    uint32_t number = 0;  // of the connection; higher than any before with the same key
+    uint32_t number = 0;  // number of the connection, higher than any before with the same key
     std::array<uint8_t, kFullTagBytes> tag{};
     uint8_t tag_bytes = kFullTagBytes;  // or kShortTagBytes; the rest of `tag` is zero
 

@@ -15,8 +15,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 sys.dont_write_bytecode = True
 
-from benches import accounting, handover, latency, packets  # noqa: E402
-from harness import measure, process, report, tunnels  # noqa: E402
+from benches import accounting, handover, latency, move, packets  # noqa: E402
+from harness import measure, picture, process, report, tunnels  # noqa: E402
 from harness.process import Skip  # noqa: E402
 
 
@@ -204,6 +204,40 @@ class HarnessTest(unittest.TestCase):
 
         tunnels.through(self.context, None, lambda: Peer(self.context), {}, None)
         self.assertEqual(self.context.peer_versions, {"peer": "1.2"})
+
+    def test_a_pause_begins_soon_after_the_event_and_may_have_no_end(self):
+        ms = 1_000_000
+        times = [at * ms for at in (80, 100, 110, 150, 160, 300, 310)]
+        self.assertEqual(move.pause_of(times, 105 * ms, 155 * ms, 320 * ms), (40 * ms, 110 * ms))
+        self.assertEqual(move.pause_of(times, 105 * ms, 165 * ms, 320 * ms), (140 * ms, 160 * ms))
+        self.assertEqual(move.pause_of(times, 305 * ms, 400 * ms, 900 * ms), (590 * ms, 310 * ms))
+        self.assertEqual(move.pause_of([], 5 * ms, 400 * ms, 900 * ms), (895 * ms, 5 * ms))
+
+    @staticmethod
+    def run_with(pause):
+        flow = {"pause_ms": pause, "from_ms": -2.0, "usual_ms": 20.0, "stays_away": pause > 1000, "arrivals_ms": [-2.0, 30.0]}
+        return {name: {"download": {**flow, "mbit_per_s": [20.0, 0.0, 20.0]}, "call": flow, "ping": flow} for name in ("move", "silent")}
+
+    def test_the_middle_run_is_drawn(self):
+        runs = [self.run_with(pause) for pause in (30, 10, 50, 20, 40)]
+        self.assertIs(move.middle(runs), runs[0])
+        self.assertIs(move.middle(runs[:2]), runs[1])
+
+    def test_a_run_without_return_misses_the_must_of_continuo_alone(self):
+        found = {"Continuo": [self.run_with(30), self.run_with(5000)], "wireguard-go": [self.run_with(5000)]}
+        quietly(move.report_pauses, self.result, found)
+        self.assertEqual({row["name"].split(", ")[-2] for row in self.result.missed()}, {"Continuo"})
+
+    def test_the_same_data_give_the_same_picture(self):
+        scenes = [{"name": name, "title": name, "detail": "", "first_s": -0.5, "last_s": 1,
+                   "tunnels": {"Continuo": self.run_with(30)[name], "wireguard-go": self.run_with(5000)[name]}} for name in ("move", "silent")]
+        self.result.picture = {"rtt_ms": 20, "rate_mbit": 20, "queue_ms": 30, "call_interval_ms": 20, "runs": 5, "scenes": scenes}
+        document, target = self.written()
+        drawn = (target.parent / "benchmarks" / "some.svg").read_text()
+        self.assertEqual(drawn, picture.draw(document["picture"]))
+        self.assertIn("![some](benchmarks/some.svg)", target.read_text())
+        self.assertIn(">30 ms<", drawn)
+        self.assertIn(">no return<", drawn)
 
     def tree(self):
         def git(*words):

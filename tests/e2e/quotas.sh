@@ -117,7 +117,7 @@ claim "a tenth of the quota is no warning" is_told state free
 claim "with a smaller quota it is more than 80 %" quota set alice 600kB/day --then stop
 claim "the node is warned" wait_for 10 is_told state warned
 claim "before the end of the quota" eval 'at_most "$(allowance used_bytes)" 599999 && more_than "$(allowance used_bytes)" 479999'
-warning='zrh-1: 8[0-9]\.[0-9]* % of the quota of 586 KiB are used; it begins anew 20'
+warning='zrh-1: 8[0-9]\.[0-9]* % of the quota of 586 KiB is used; it begins anew 20'
 claim "status says so" eval 'status status | grep -q "$warning"'
 claim "usage, too" eval 'status usage | grep -q "$warning"'
 claim "and connections go" in_ns node curl -sf -m 5 -o /dev/null "http://$inet4/tiny"

@@ -58,11 +58,11 @@ def savings(directory):
     for name, way, _, counts in sent(directory):
         rows.append([name, way, *(total(counts, key) for key in ("inner_bytes", "wire_bytes", "packets", "datagrams"))])
     rows.append(["all", "", *(sum(row[i] for row in rows) for i in range(2, 6))])
-    table("saved per class", ("class", "direction", "inner bytes", "on the wire", "bytes saved", "", "packets", "frames", "frames saved"),
+    table("saved per class", ("class", "direction", "inner bytes", "on the wire", "bytes saved", "of inner", "packets", "frames", "frames saved"),
           [(name, way, inner, wire, inner - wire, f"{100 * (inner - wire) / inner:.1f} %", packets, frames, packets - frames)
            for name, way, inner, wire, packets, frames in rows])
     print(f"  Each frame adds {FRAME_BYTES} bytes: small packets that travel alone cost more than without Continuo. Text is compressed to\n"
-          "  about half; encrypted and other incompressible data only costs its frames.")
+          "  about half; encrypted and other incompressible data saves nothing and costs its frames.")
 
 
 def holds(directory):
@@ -75,7 +75,7 @@ def holds(directory):
         rows.append((name, way, f"{hold:g}", *(f"< {ms:g}" for ms in waited), by_time, packets - alone, packets - frames,
                      (packets - frames) * FRAME_BYTES))
     table("hold time: what it costs in waiting, and saves in frames",
-          ("class", "direction", "hold, ms", "median wait, ms", "99 %, ms", "sent at its end", "packets sharing a frame", "frames saved",
+          ("class", "direction", "hold, ms", "median wait, ms", "99th percentile, ms", "held to its end", "packets sharing a frame", "frames saved",
            "bytes saved"), rows)
     print("  A packet is held only while another is expected within the hold time. Those of a call, a ping or keystrokes leave at once.")
 

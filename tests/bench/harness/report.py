@@ -4,10 +4,9 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import time
 
-from . import plot
+from . import picture, plot
 from .process import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -53,7 +52,7 @@ class Result:
 
     def __init__(self, context, bench):
         self.context, self.bench = context, bench
-        self.rows, self.plots = [], []
+        self.rows, self.plots, self.picture = [], [], None  # of a bench that draws one itself (picture.py)
         self.began = time.time()
 
     def row(self, name, value, unit, must=None, goal=None, lower=False, reason=None, may_skip=False, without_peer=None, **more):
@@ -99,10 +98,19 @@ class Result:
                     "peers": self.context.peer_versions, "host": host(), "began": int(self.began), "took_s": round(time.time() - self.began, 1), "quick": self.context.quick,
                     "blocks_begun_busy": self.context.disturbed, "notes": self.context.notes, "rows": self.rows,
                     "plots": self.plots}
+        if self.picture:
+            document["picture"] = self.picture
         path = pathlib.Path(folder)
         (path / f"{self.bench}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        if self.plots:
-            (path / f"{self.bench}.svg").write_text(plot.draw(self.plots))
+        if drawing := draw(document):
+            (path / f"{self.bench}.svg").write_text(drawing)
+
+
+def draw(document):
+    """The SVG of a result; the same data give the same drawing. None where there is nothing to draw."""
+    if document.get("picture"):
+        return picture.draw(document["picture"])
+    return plot.draw(document["plots"]) if document["plots"] else None
 
 
 def git(*words, root=ROOT):
@@ -167,7 +175,7 @@ def _markdown_of(document, plots_from):
         value = f"{value_of(row)} {row['unit']}".strip()
         cells = (row["name"], value, str(row.get("n") or ""), bound["must"], bound["goal"], said)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    if document["plots"]:
+    if document["plots"] or document.get("picture"):
         lines += ["", f"![{document['bench']}]({plots_from}/{document['bench']}.svg)"]
     peers = document.get("peers") or {}
     lines += ["\nPeers: " + ", ".join(f"{name} ({version})" for name, version in peers.items()) + "."] if peers else []
@@ -198,9 +206,9 @@ def write_report(folder, order, target):
     for name in sorted(sections, key=lambda name: (order.index(name) if name in order else len(order), name)):
         parts += [sections[name], ""]
     for name, document in documents.items():
-        if document["plots"]:
+        if drawing := draw(document):
             plots.mkdir(exist_ok=True)
-            shutil.copyfile(pathlib.Path(folder) / f"{name}.svg", plots / f"{name}.svg")
+            (plots / f"{name}.svg").write_text(drawing)
     parts.append(END)
     made = "\n".join(parts)
     if BEGIN in text and END in text:

@@ -33,7 +33,7 @@ constexpr uint64_t kRecordsOfAFlow = 3;
 constexpr const char* kSettings = "PRAGMA synchronous=OFF; PRAGMA cache_size=-500000;";
 // So much of the records is written as a SNAPT does it.
 constexpr uint64_t kPart = 20;
-// Whose usage is charged, and asked for by itself.
+// The account whose usage is charged, and asked for by itself.
 constexpr int64_t kChargedAccount = 8;
 constexpr const char* kChargedUser = "user-7";
 // Who has a record in each minute of a year.

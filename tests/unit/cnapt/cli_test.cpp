@@ -128,8 +128,9 @@ TEST(CnaptStatus, SaysWhatBecomesOfManyRoutes) {
     EXPECT_FALSE(contains(routes(R"({"left_out":0,"unseen":0})"), "routes "));
     EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":0,"unwatched":7})"),
                          "routes     7 addresses of SNAPTs or name servers are too many"));
-    EXPECT_TRUE(contains(routes(R"({"unwatched":7,"sources_left_out":2})"),
-                         "routes     2 of uplinks are too many: a strict reverse path filter"));
+    EXPECT_TRUE(
+        contains(routes(R"({"unwatched":7,"sources_left_out":2})"),
+                 "routes     2 of uplinks are left out, too many: a strict reverse path filter"));
 }
 
 TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
@@ -180,7 +181,7 @@ TEST(CnaptPortal, AsksForTheUserWhoTypesAndSaysWhereToLogIn) {
     EXPECT_FALSE(contains(output.out, "did not say"));
     daemon.answers = {std::string(
         R"({"interface":"wlan0","url":"http://example.com/","url_is_told":false,"user":1})")};
-    EXPECT_TRUE(contains(daemon.run({"portal"}).out, "any page by http:// leads to it"));
+    EXPECT_TRUE(contains(daemon.run({"portal"}).out, "any http:// page leads to it"));
     const std::string user = R"("user":)" + std::to_string(::getuid());
     ASSERT_EQ(daemon.requests.size(), 2U);
     EXPECT_TRUE(contains(daemon.requests[0], R"("interface":"wlan0")"));

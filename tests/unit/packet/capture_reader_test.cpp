@@ -172,7 +172,7 @@ TEST(CaptureReader, ReadsPcapngOfBothByteOrdersAndResolutions) {
     }
 }
 
-// What the daemons write by [debug].
+// A file as the daemons write it by [debug].
 TEST(CaptureReader, ReadsItsOwn) {
     Bytes file = pcapng_beginning("cnapt", "cnapt0");
     const Bytes packet = ipv6(5);

@@ -12,7 +12,7 @@ std::string text_of(const char* json) {
 TEST(AllowanceText, SaysHowMuchIsUsedWhatFollowsAndUntilWhen) {
     EXPECT_EQ(text_of(R"({"of":"quota","state":"free","quota_bytes":1048576,"used_bytes":262144,)"
                       R"("until":1796083200,"rate_bits_per_s":null})"),
-              "25.0 % of the quota of 1.00 MiB are used; it begins anew 2026-12-01T00:00:00Z");
+              "25.0 % of the quota of 1.00 MiB is used; it begins anew 2026-12-01T00:00:00Z");
     EXPECT_EQ(text_of(R"({"of":"quota","state":"stopped","quota_bytes":1048576,"used_bytes":9,)"
                       R"("until":1796083200})"),
               "the quota of 1.00 MiB is used up; the SNAPT refuses everything; it begins anew "

@@ -256,7 +256,7 @@ TEST_F(HostWatchTest, TheDoctorFindsTheSameWayOut) {
     EXPECT_EQ(doctor(), "ok routes of this host lead there\n");
     config_.relay.allow = {*IpPrefix::parse("10.0.0.0/8")};
     ASSERT_TRUE(shell("ip route del 193.0.14.0/24"));
-    EXPECT_EQ(doctor(), "warn this host has no default route: nodes reach private places alone\n");
+    EXPECT_EQ(doctor(), "warn this host has no default route: nodes reach only private networks\n");
 }
 
 TEST_F(HostWatchTest, ForwardingThatIsOffIsNotToldAsALostRoute) {

@@ -53,7 +53,7 @@ class RecordCommands : public testing::Test {
     }
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
-    // With what was written before the output.
+    // The output, behind what was written before it.
     CommandOutput run(std::vector<std::string> words) const {
         words.insert(words.end(), {"--state", folder_});
         std::vector<const char*> arguments;
