@@ -432,8 +432,7 @@ void Node::on_housekeeping() {
         mend_stream(*link, now);
         try_next_port(*link, now);
         remove_spare_paths(*link);
-        const bool is_without_way = link->session && !link->active_slot;
-        if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
+        if (is_without_way(*link) && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }
     }

@@ -351,6 +351,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                            base::Duration longest,
                            base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
+    static bool is_without_way(const SnaptLink& link);
     void lose_link(SnaptLink& link);
 
     // node_notes.cpp

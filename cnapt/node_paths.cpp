@@ -461,16 +461,20 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
         probe_others(*link, path, now);  // one takes its place when it answers
         return;
     }
-    link->moving_since = std::min(now, session.paths().path(path).unanswered_since);
+    link->moving_since = std::min(now, session.paths().path(path).liveness.silent_since());
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
-        lose_link(*link);
         return;
     }
     choose_uplink(*link, now);
-    if (link->active_slot == path) {
-        lose_link(*link);
-    }
+}
+
+// A path that is dead may come back soon: control and flows stay meanwhile.
+bool Node::is_without_way(const SnaptLink& link) {
+    const auto active = link.session ? link.session->paths().active() : std::nullopt;
+    return link.session && link.moving_since != base::kNever &&
+           (!link.active_slot ||
+            (active && link.session->paths().path(*active).state == session::PathState::Dead));
 }
 
 // A NAT on the way has lost the mappings, or the node has moved: the control link may be dead.

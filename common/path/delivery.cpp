@@ -200,7 +200,10 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     } else {
         settle(now);  // repeats overtake nothing
     }
-    liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
+    // Over another path it says nothing of the way back, so a PING waits on.
+    if (came_back || !liveness_.is_asked()) {
+        liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
+    }
     sample_ = {};
     late_.reset();
     has_news_ = false;

@@ -38,20 +38,21 @@ class Delivery {
     // Longest time after which a peer answers a PING (docs/PROTOCOL.md section 6.6).
     static constexpr base::Duration kAskedAckDelay = base::milliseconds(25);
 
-    // `rtt` and `search` must outlive this object. `rtt` gets the round-trip samples; `search`
-    // learns which sizes arrive and which are lost, and may be null.
+    // `rtt`, `liveness` and `search` must outlive this object. `rtt` gets the round-trip samples,
+    // `liveness` what is owed and what is acknowledged; `search` learns which sizes arrive and
+    // which are lost, and may be null.
     // `memory`: budget for the log of sent datagrams; null: only the log's own limit.
-    explicit Delivery(RttEstimator& rtt,
-                      MtuSearch* search = nullptr,
-                      base::MemoryBudget* memory = nullptr)
-        : rtt_(rtt), search_(search), log_(memory) {}
+    Delivery(RttEstimator& rtt,
+             Liveness& liveness,
+             MtuSearch* search = nullptr,
+             base::MemoryBudget* memory = nullptr)
+        : rtt_(rtt), liveness_(liveness), search_(search), log_(memory) {}
 
     // Call before the run is logged: fills in `sent_at` and the delivery state. The rest is the
     // caller's.
     void on_sent(SentRun run, base::TimePoint now);
     // The queues of the sender are empty.
     void on_app_limited() { rate_.on_app_limited(); }
-    void on_heard() { liveness_.on_heard(); }
 
     // Ignores round trips of datagrams sent before `now`: they may be sent again, or were held up
     // in a silence.
@@ -126,6 +127,7 @@ class Delivery {
     const DeliveryCounters& counters() const { return counters_; }
     // Outer bytes of datagrams with packets that are neither acknowledged nor declared lost.
     uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+    bool has_pings() const { return outstanding_pings_ > 0; }
     const RelativeDelay& relative_delay() const { return relative_delay_; }
     // Rate assumed for a path that was never full. A lower one would send too much by other paths;
     // a higher one would fill the path before the first acknowledgement.
@@ -181,11 +183,11 @@ class Delivery {
     void take_away(const SentRun& run, uint64_t bits);
 
     RttEstimator& rtt_;
+    Liveness& liveness_;
     MtuSearch* search_;
     SentLog log_;
     LossDetector loss_;
     RateEstimator rate_;
-    Liveness liveness_;
     RelativeDelay relative_delay_;
     DeliveryCounters counters_;
     base::TimePoint sent_at_{};

@@ -68,7 +68,8 @@ void PathSet::on_ack_range(uint32_t epoch,
         std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval);
 }
 
-void PathSet::on_acks_read(TimePoint now) {
+PathMask PathSet::on_acks_read(TimePoint now) {
+    PathMask mended = 0;
     for (unsigned left = std::exchange(acknowledged_, PathMask{0}); left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         path::Delivery* const delivery = deliveries_[index].get();
@@ -78,6 +79,9 @@ void PathSet::on_acks_read(TimePoint now) {
         delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
         note_class_arrived(index, now);
         Path& path = paths_[index];
+        const bool was_doubtful = path.state == PathState::Doubtful;
+        settle(path);
+        mended |= was_doubtful && path.state == PathState::Usable ? mask_of(index) : PathMask{0};
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
         path.is_full = delivery->rate().has_queue();
         path.was_full = delivery->rate().is_known();
@@ -85,6 +89,7 @@ void PathSet::on_acks_read(TimePoint now) {
         path.lost_datagrams = delivery->counters().lost_datagrams;
         path.late_datagrams = delivery->counters().late_datagrams;
     }
+    return mended;
 }
 
 void PathSet::forget_old_deliveries(TimePoint now) {
@@ -132,6 +137,7 @@ void PathSet::forget_delivery(uint8_t index) {
     if (class_ways_[index] != nullptr) {
         class_ways_[index]->forget_sent();
     }
+    paths_[index].liveness.on_taken_out(0, false);  // nothing would acknowledge it
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     repeating_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;
@@ -140,23 +146,13 @@ void PathSet::forget_delivery(uint8_t index) {
     paths_[index].loss.reset();
 }
 
-// Whether probe time-outs apply. A dead path is probed by announcements; TCP repeats by itself.
-bool PathSet::is_probed(uint8_t index) const {
-    return deliveries_[index] != nullptr && index != wire::kTcpPath && is_live(paths_[index]);
-}
-
-// When a node asks a path on which nothing came after packets. SNAPT asks over control.
-TimePoint PathSet::ping_deadline(uint8_t index) const {
-    return role_ == Role::Node && is_probed(index) ? deliveries_[index]->ask_at() : base::kNever;
-}
-
 bool PathSet::take_ping(uint8_t index) {
     const bool is_due = (pings_due_ & mask_of(index)) != 0;
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     return is_due;
 }
 
-std::optional<Probe> PathSet::ping_probe(uint8_t index) {
+std::optional<Probe> PathSet::ping_probe(uint8_t index, TimePoint now) {
     if (!take_ping(index)) {
         return std::nullopt;
     }
@@ -166,6 +162,7 @@ std::optional<Probe> PathSet::ping_probe(uint8_t index) {
     }
     Probe probe{index, base::TrafficClass::LtLd, tuple.remote, tuple.local};
     probe.has_ping = true;
+    note_asked(index, now);
     return probe;
 }
 

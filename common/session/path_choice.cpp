@@ -33,8 +33,6 @@ constexpr Duration kCarriesFor = base::seconds(1);
 // Extra delay accepted to avoid a full socket.
 constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
 
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
-
 }  // namespace
 
 std::optional<Destination>
@@ -263,7 +261,8 @@ void PathSet::withdraw_again() {
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(index, now)) {
+    if (!tuple.is_known || !tuple.is_proven || !is_live(path) ||
+        path.liveness.health() != path::Health::Usable) {
         return false;
     }
     if (role_ == Role::Node) {
@@ -325,53 +324,6 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
         }
     }
     return mask != 0 ? mask : mask_of(*active_);
-}
-
-bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at;
-        if (at > paths_[index].heard_at + kOnlyOthersHeard) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// A path is silent when an acknowledgement that is owed did not come in time. When none is owed, it
-// is silent if nothing came after what was sent while other paths are heard. Gives the beginning of
-// the silence; kNever: the path is not silent.
-TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
-    const path::Delivery* const delivery = deliveries_[index].get();
-    if (delivery == nullptr) {
-        return base::kNever;
-    }
-    if (delivery->liveness().timeouts() > 0) {
-        return delivery->liveness().owed_since();
-    }
-    const TimePoint since = delivery->liveness().unheard_since();
-    const bool is_late = since != base::kNever && now - since >= delivery->probe_timeout();
-    return is_late && is_other_heard(index, paths) ? since : base::kNever;
-}
-
-PathMask PathSet::answering(PathMask paths, Duration patience, TimePoint now) const {
-    PathMask mask = paths;
-    PathMask newest = paths;
-    TimePoint newest_at{};
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const TimePoint since = silent_since(index, paths, now);
-        if (since == base::kNever) {
-            continue;
-        }
-        if (now - since >= patience) {
-            mask &= static_cast<PathMask>(~mask_of(index));
-        }
-        if (since > newest_at) {
-            newest_at = since;
-            newest = mask_of(index);
-        }
-    }
-    return mask != 0 ? mask : newest;
 }
 
 std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) const {

@@ -135,14 +135,11 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
 }
 
 // For a striped row: the path on which the next datagram arrives first; while too little is known,
-// each path has its share. Datagrams under way on a path that was silent for the bound of the class
-// are no longer waited for. False: no path takes it.
+// each path has its share. False: no path takes it.
 bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
     auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
     if (!std::has_single_bit(way.paths)) {
-        const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-        const PathMask usable = paths_.answering(way.paths, Duration{}, now);
-        way.paths = usable | paths_.answering(way.paths, bound, now);
+        const PathMask usable = paths_.answering(way.paths);
         Striper& striper = stripers_[static_cast<size_t>(way.row)];
         if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
             path = *soonest;

@@ -274,6 +274,11 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         draft->has_ping = true;
     }
     write_frames(*draft, body, true, now);
+    // A node that asks because it hears nothing tells then what has come.
+    if (settings_.role == Role::Snapt && body.size() > 0 &&
+        paths_.has_unconfirmed_class(destination->path, now)) {
+        wire::Ping{}.serialize(body);
+    }
     if (body.size() > 0) {
         write_closed(*epoch, body, body.room(), now);
     }
@@ -285,6 +290,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
+    if (ack_path && settings_.role == Role::Node) {
+        paths_.expect_more(destination->path, now);
+    }
     return true;
 }
 

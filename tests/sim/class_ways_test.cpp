@@ -92,7 +92,7 @@ class ClassWaysSim : public ::testing::Test {
             send(pair_.node, traffic_class, kVoice);
             send(pair_.snapt, traffic_class, kVoice);
             pair_.run_for(kCallInterval);
-            const base::TimePoint since = pair_.node.session->paths().path(0).unanswered_since;
+            const base::TimePoint since = pair_.node.session->paths().path(0).liveness.silent_since();
             longest_unanswered_ = std::max(
                 longest_unanswered_, since == base::kNever ? base::Duration{} : pair_.now - since);
         }
@@ -376,7 +376,7 @@ TEST_F(ClassWaysSim, ASilentPathIsNoMatterOfClasses) {
     send_for(pair_.node, seconds(2));
     pair_.is_item_swallowed = [](bool, const TransmitItem&) { return true; };
     send_for(pair_.node, seconds(5));
-    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Doubtful);
+    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Dead);
     EXPECT_EQ(way_at(pair_.node), ClassWay::Own);
 }
 

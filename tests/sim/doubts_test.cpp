@@ -110,8 +110,9 @@ class Drive {
 
     void watch(const SessionEnd& end, Seen& seen, Counts& counts) {
         const session::PathSet& paths = end.session->paths();
-        const Health health = paths.health(0, pair_.now);
-        if (paths.has_timed_out(0) && !seen.has_timed_out) {
+        const path::Liveness& liveness = paths.path(0).liveness;
+        const Health health = liveness.health();
+        if (liveness.timeouts() > 0 && !seen.has_timed_out) {
             counts.one_timeout.add(is_false());
         }
         if (health != Health::Usable && seen.health == Health::Usable) {
@@ -120,7 +121,7 @@ class Drive {
         if (health == Health::Dead && seen.health != Health::Dead) {
             counts.dead.add(is_false());
         }
-        seen = {paths.has_timed_out(0), health};
+        seen = {liveness.timeouts() > 0, health};
     }
 
     bool is_false() const { return !has_paused(*up_) && !has_paused(*down_); }

@@ -81,7 +81,8 @@ class LinkRun {
     }
 
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     uint64_t passed_bytes = 0;
     uint64_t sent = 0;
     uint64_t dropped = 0;  // of what was sent, by the link
@@ -160,7 +161,7 @@ class LinkRun {
                                      : std::nullopt);
             told_bytes += uint64_t{kBytes} * (ack.ranges[i].second - ack.ranges[i].first + 1);
         }
-        delivery.on_heard();
+        liveness.on_heard();
         delivery.finish_ack(true, ack_every_, now_);
         acks_.pop_front();
     }
@@ -247,7 +248,8 @@ INSTANTIATE_TEST_SUITE_P(Links,
 // Bytes under way are counted once, even for duplicate, late and lost datagrams.
 TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     std::mt19937 random(7);
     TimePoint now{seconds(1)};
     std::set<uint32_t> acknowledged;
@@ -279,7 +281,8 @@ TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
 
 TEST(Delivery, ALostSizeProbeIsNoLoss) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     for (uint32_t i = 0; i < 10; ++i) {
         SentRun run = run_of(i, kBytes);
@@ -304,7 +307,8 @@ TEST(Delivery, ALostSizeProbeIsNoLoss) {
 // before it is acknowledged, or nothing would ever be learned again.
 TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     const auto send = [&](uint32_t number) {
         const SentRun run = run_of(number, kBytes);
@@ -330,7 +334,8 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
 // 1 MB/s by a path that is not full; acknowledgements come back through a queue that grows.
 TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint began{seconds(1)};
     const auto sent_at = [&](uint32_t number) { return began + milliseconds(number); };
     struct Ack {
@@ -361,7 +366,8 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
 
 TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     const SentRun run = run_of(0, 1250, 50);
     delivery.on_sent(run, now);
@@ -378,7 +384,8 @@ TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
 
 TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, kBytes), now);
     delivery.distrust_round_trips(now + milliseconds(1));
@@ -418,7 +425,8 @@ class FullPath {
     }
 
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
 };
 
@@ -468,7 +476,8 @@ TEST(Delivery, AThinFlowBehindOthersPacketsDoesNotMakeAPathSlow) {
 // was taken for.
 TEST(Delivery, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, 100), now);
     delivery.on_sent(run_of(1, kBytes, 20), now);
@@ -486,7 +495,8 @@ TEST(Delivery, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
 
 TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     const SentRun run = run_of(0, kBytes);
     delivery.on_sent(run, now);

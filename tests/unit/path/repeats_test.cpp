@@ -33,7 +33,8 @@ SentRun repeat_of(uint32_t first, uint8_t count) {
 // The path is dead. What left on it is sent again by another one, and arrives there.
 TEST(Repeats, APathIsToldNothingOfWhatIsSentAgainElsewhere) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, 100), now);
     delivery.on_range(kSpace, 0, 0, std::nullopt);
@@ -67,7 +68,8 @@ TEST(Repeats, APathIsToldNothingOfWhatIsSentAgainElsewhere) {
 // It may mean the datagram that left first, by another path.
 TEST(Repeats, AnAcknowledgedRepeatEndsTheWaitAndTellsNothingElse) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     EXPECT_EQ(delivery.on_repeat_range(kSpace, 0, 9), 0U);
     delivery.on_sent(repeat_of(3, 5), now);
@@ -93,7 +95,8 @@ TEST(Repeats, AnAcknowledgedRepeatEndsTheWaitAndTellsNothingElse) {
 // A call and what is sent again share a slow path. The queue is that of the repeats.
 TEST(Repeats, TheQueueOfRepeatsMakesThinTrafficNoMeasureOfThePath) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     uint32_t number = 0;
     const auto call = [&](base::Duration queue) {
@@ -124,7 +127,8 @@ TEST(Repeats, TheQueueOfRepeatsMakesThinTrafficNoMeasureOfThePath) {
 
 TEST(Repeats, ALogWhoseDatagramsAreAllSentElsewhereIsEmpty) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     for (uint32_t i = 0; i < 20; ++i) {
         delivery.on_sent(run_of(i, static_cast<uint16_t>(kBytes + i % 2)), now);
@@ -138,7 +142,8 @@ TEST(Repeats, ALogWhoseDatagramsAreAllSentElsewhereIsEmpty) {
 // Higher numbers than its own left before it.
 TEST(Repeats, ARepeatIsLostByTimeOnly) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     const auto acknowledge = [&](uint32_t number) {
         delivery.on_range(kSpace, number, number,

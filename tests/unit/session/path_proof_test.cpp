@@ -271,6 +271,7 @@ class SnaptRepeats {
             snapt_.paths.on_sent_again(repeated_, path, snapt_.now);
         }
     }
+    bool has_timed_out(uint8_t path) const { return paths().path(path).liveness.timeouts() > 0; }
     bool is_repeated() const { return paths().is_repeated(1, repeated_.space.space, 3); }
     void wait(base::Duration span) {
         for (const TimePoint end = snapt_.now + span; snapt_.now < end;) {
@@ -298,20 +299,20 @@ TEST(PathProof, ARepeatIsOwedByThePathThatItTookLast) {
     EXPECT_TRUE(snapt.is_repeated());
     EXPECT_FALSE(snapt.waits_for_class_on(0)) << "its ACK confirms no class there";
     snapt.wait(seconds(3));
-    EXPECT_FALSE(snapt.paths().has_timed_out(0));
-    EXPECT_TRUE(snapt.paths().has_timed_out(1));
+    EXPECT_FALSE(snapt.has_timed_out(0));
+    EXPECT_TRUE(snapt.has_timed_out(1));
     snapt.acknowledge();
-    EXPECT_FALSE(snapt.paths().has_timed_out(1));
+    EXPECT_FALSE(snapt.has_timed_out(1));
     EXPECT_FALSE(snapt.is_repeated());
 }
 
 TEST(PathProof, AnAcknowledgedRepeatEndsNoTimeoutOfTheFormerPath) {
     SnaptRepeats snapt;
     snapt.wait(seconds(3));
-    ASSERT_TRUE(snapt.paths().has_timed_out(0));
+    ASSERT_TRUE(snapt.has_timed_out(0));
     snapt.repeat_on(1);
     snapt.acknowledge();
-    EXPECT_TRUE(snapt.paths().has_timed_out(0));
+    EXPECT_TRUE(snapt.has_timed_out(0));
     EXPECT_EQ(snapt.paths().path(0).delivery_bytes_per_s, 0U);
 }
 
@@ -319,11 +320,11 @@ TEST(PathProof, AnAcknowledgedRepeatEndsNoTimeoutOfTheFormerPath) {
 TEST(PathProof, ARepeatOnTheSamePathChangesNothing) {
     SnaptRepeats snapt;
     snapt.wait(seconds(3));
-    ASSERT_TRUE(snapt.paths().has_timed_out(0));
+    ASSERT_TRUE(snapt.has_timed_out(0));
     snapt.repeat_on(0);
     EXPECT_FALSE(snapt.is_repeated());
     snapt.acknowledge();
-    EXPECT_FALSE(snapt.paths().has_timed_out(0));
+    EXPECT_FALSE(snapt.has_timed_out(0));
 }
 
 // The node goes back before anything was acknowledged.
@@ -333,10 +334,10 @@ TEST(PathProof, ARepeatThatGoesBackIsOwedByTheFirstPathAgain) {
     snapt.repeat_on(0);
     EXPECT_TRUE(snapt.is_repeated());
     snapt.wait(seconds(3));
-    EXPECT_TRUE(snapt.paths().has_timed_out(0));
-    EXPECT_FALSE(snapt.paths().has_timed_out(1));
+    EXPECT_TRUE(snapt.has_timed_out(0));
+    EXPECT_FALSE(snapt.has_timed_out(1));
     snapt.acknowledge();
-    EXPECT_FALSE(snapt.paths().has_timed_out(0));
+    EXPECT_FALSE(snapt.has_timed_out(0));
 }
 
 // Nothing comes up on the return path any more, the node sends by the other one. That is no

@@ -91,38 +91,6 @@ TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
         << "its mapping may have expired";
 }
 
-TEST(PathSet, TheStateOfAPathFollowsFromValidationAndHealth) {
-    const auto state_of = [](Validation validation, path::Health health) {
-        Path path;
-        path.validation = validation;
-        path.health = health;
-        path.settle();
-        return path.state;
-    };
-    using path::Health;
-    for (const Health health : {Health::Usable, Health::Doubtful, Health::Dead}) {
-        EXPECT_EQ(state_of(Validation::None, health), PathState::Unknown);
-        EXPECT_EQ(state_of(Validation::Failed, health), PathState::Dead);
-    }
-    EXPECT_EQ(state_of(Validation::Pending, Health::Usable), PathState::Challenged);
-    EXPECT_EQ(state_of(Validation::Done, Health::Usable), PathState::Usable);
-    EXPECT_EQ(state_of(Validation::Pending, Health::Doubtful), PathState::Doubtful);
-    EXPECT_EQ(state_of(Validation::Done, Health::Doubtful), PathState::Doubtful);
-}
-
-// A question is no validation: an answer to it is missed no sooner.
-TEST(PathSet, AMereQuestionLeavesTheState) {
-    Node node;
-    prove(node);
-    node.paths.ask(0, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
-    node.paths.announce_again(node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
-    node.paths.give_up(0);
-    node.paths.retry(0, kSnapt, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
-}
-
 TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
     Snapt snapt;
     snapt.prove(0, kHome);

