@@ -9,7 +9,6 @@ namespace continuo::session {
 
 using base::Duration;
 using base::index_of;
-using base::milliseconds;
 using base::TimePoint;
 using base::TrafficClass;
 
@@ -21,7 +20,6 @@ constexpr Duration kPatientProbeInterval = base::seconds(25);
 constexpr Duration kLongestPatience = base::seconds(300);
 // Losing all of them costs SNAPT some datagrams until it notices missing answers.
 constexpr uint8_t kWithdrawals = 3;
-constexpr Duration kLongestPauseOfBurst = milliseconds(250);
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 // Interval between announcements of a path.
@@ -176,12 +174,10 @@ bool PathSet::on_authenticated(const wire::Space& space,
                                TimePoint now) {
     use(space.path);
     Path& path = paths_[space.path];
-    path.burst_datagrams =
-        now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
     path.was_left_silent = false;
     if (!path.needs_proof) {
-        path.unanswered_since = base::kNever;
+        path.unanswered_since = path.is_streaming ? now : base::kNever;
     }
     note_sign_of_life(path, now);
     ++path.received_datagrams;

@@ -215,6 +215,11 @@ class PathSet {
             paths_[index].search.on_sent(outer_bytes, now);
         }
     }
+    // An acknowledgement left alone. Nobody answers it, but while the stream that it names goes on,
+    // something follows.
+    void on_lone_ack(uint8_t index) {
+        paths_[index].is_streaming = role_ == Role::Node && active_ == index;
+    }
     // The own host refuses datagrams of this size: the path takes the next smaller usual size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
     // Checks the paths for silence. Returns one that just became doubtful or dead, or on which

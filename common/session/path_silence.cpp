@@ -26,8 +26,6 @@ constexpr Duration kDeadAfter = base::seconds(10);
 
 constexpr Duration kDeadProbeInterval = base::seconds(1);
 
-// Length of a burst, in datagrams, whose sudden end is a reason to ask.
-constexpr uint32_t kStreamDatagrams = 10;
 // SNAPT's requests for a sign of life double their interval up to this.
 constexpr Duration kLongestRequestInterval = base::seconds(25);
 // The way down works if the node heard SNAPT this recently: a request comes later than the data.
@@ -89,11 +87,7 @@ bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
 
 TimePoint PathSet::silence_deadline(const Path& path) const {
     if (path.unanswered_since == base::kNever) {
-        const bool is_cut_short = role_ == Role::Node && active_ == &path - paths_.data() &&
-                                  path.state == PathState::Usable &&
-                                  path.burst_datagrams >= kStreamDatagrams &&
-                                  path.tuples[kLtLd].challenged_at == base::kNever;
-        return is_cut_short ? path.heard_at + ask_after(path) : base::kNever;
+        return base::kNever;
     }
     if (role_ == Role::Snapt) {
         if (active_ != &path - paths_.data()) {
@@ -157,18 +151,13 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
         return true;
     }
     Tuple& tuple = path.tuples[kLtLd];
-    if (path.state == PathState::Usable) {
-        if (path.unanswered_since == base::kNever) {
-            path.unanswered_since = path.heard_at;
+    path.is_streaming = false;
+    if (path.state == PathState::Usable && tuple.challenged_at == base::kNever) {
+        ask_active_or_other(index, now);
+        if (active_ == index) {
+            ask_others(now);
         }
-        if (tuple.challenged_at == base::kNever) {
-            path.burst_datagrams = 0;
-            ask_active_or_other(index, now);
-            if (active_ == index) {
-                ask_others(now);
-            }
-            return false;
-        }
+        return false;
     }
     if (path.state == PathState::Usable || path.state == PathState::Challenged) {
         path.health = path::Health::Doubtful;
@@ -268,7 +257,7 @@ void PathSet::on_pause(TimePoint now) {
     for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         Path& path = paths_[index];
         path.unanswered_since = base::kNever;
-        path.burst_datagrams = 0;
+        path.is_streaming = false;
         path.keepalive.on_pause();
         // The clock may have stopped during a sleep, so delays from before and after it cannot be
         // compared: a path that is not measured again would have an advantage or disadvantage.

@@ -102,8 +102,8 @@ struct Path {
     uint64_t room_bytes = UINT64_MAX;
     // When the oldest unanswered datagram that expects an answer was sent.
     base::TimePoint unanswered_since = base::kNever;
-    // Node: datagrams that came without a pause.
-    uint32_t burst_datagrams = 0;
+    // Node: an acknowledgement left alone, so that a stream comes: its end is a silence.
+    bool is_streaming = false;
     path::KeepaliveLearner keepalive;  // node
     // SNAPT: requests for a sign of life over control: interval, time of the latest, whether it is
     // open, when it was answered.

@@ -285,6 +285,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
+    if (ack_path) {
+        paths_.on_lone_ack(destination->path);
+    }
     return true;
 }
 

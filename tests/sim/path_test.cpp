@@ -151,6 +151,38 @@ TEST(PathSim, APacketWithoutAnAnswerCostsAPing) {
     EXPECT_TRUE(pair.node.silent_paths.empty());
 }
 
+// A node that only receives sends nothing but acknowledgements, which nobody answers.
+TEST(PathSim, AStreamThatEndsSuddenlyIsAskedAbout) {
+    SessionPair pair({});
+    send_for(pair, milliseconds(100));
+    const auto stream_for = [&](base::Duration span) {
+        const flow::Flow& up = pair.node.flow(voice_tuple(), TrafficClass::HtLd);
+        flow::Flow* const down = pair.snapt.session->flow_at(up.index);
+        ASSERT_NE(down, nullptr);
+        packet::HeaderFields fields;
+        fields.source = voice_tuple().remote;
+        fields.destination = voice_tuple().local;
+        fields.protocol = packet::Protocol::Udp;
+        fields.source_port = voice_tuple().remote_port;
+        fields.destination_port = voice_tuple().local_port;
+        fields.ttl = 64;
+        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
+            pair.snapt.send(*down, make_packet(fields, std::vector<uint8_t>(1000)), {}, pair.now);
+            pair.run_for(milliseconds(10));
+        }
+    };
+    stream_for(seconds(2));
+    pair.record = true;
+    pair.run_for(seconds(20));
+    EXPECT_LE(pair.recorded_up.size(), 3U) << "acknowledgements, and one question";
+    EXPECT_EQ(state(pair), PathState::Usable);
+    pair.record = false;
+    stream_for(seconds(2));
+    cut(pair, kCertain);
+    stream_for(milliseconds(900));
+    EXPECT_EQ(state(pair), PathState::Doubtful);
+}
+
 TEST(PathSim, ANodeCanKeepPathsAliveForFlowsOnly) {
     SessionPair pair({});
     pair.node.session->keep_alive_for_flows_only();

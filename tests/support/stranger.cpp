@@ -51,7 +51,7 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                path.announce_interval.count(),
                                static_cast<int64_t>(path.received_datagrams),
                                number_of(path.unanswered_since),
-                               path.burst_datagrams,
+                               path.is_streaming,
                                learned.interval.count(),
                                number_of(learned.learned_at),
                                learned.idle_when_asked.count(),

@@ -86,13 +86,14 @@ TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
 }
 
-// Usable and without an open question.
-TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
+// A node that only receives sends nothing that is answered.
+TEST(PathSet, AStreamThatEndsIsAskedAboutOnce) {
     Node node;
     prove(node);
-    for (int i = 0; i < 20; ++i) {
-        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    }
+    node.paths.on_lone_ack(0);
+    node.now += milliseconds(100);
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
+    EXPECT_EQ(node.paths.path(0).unanswered_since, node.now) << "counted from its last datagram";
     node.now += base::seconds(1);
     EXPECT_FALSE(node.paths.on_time(node.now));
     const auto probe = node.paths.next_probe(node.now);
@@ -102,18 +103,6 @@ TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
     EXPECT_FALSE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
     node.stay_silent(base::seconds(20));
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
-}
-
-TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
-    Node node;
-    prove(node);
-    node.now += milliseconds(100);
-    for (int i = 0; i < 20; ++i) {
-        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    }
-    const TimePoint last = node.now;
-    node.stay_silent(milliseconds(1500));
-    EXPECT_EQ(node.paths.path(0).unanswered_since, last);
 }
 
 // Sends with packets at once, and hears nothing.
@@ -168,7 +157,7 @@ TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
 }
 
-TEST(PathSet, AFewDatagramsAreNoBurst) {
+TEST(PathSet, AFewDatagramsAreNoStream) {
     Node node;
     prove(node);
     for (int i = 0; i < 5; ++i) {
