@@ -1,5 +1,5 @@
-// What PathManager is told of the uplinks and paths of one session, and what it answers. Plain
-// structs: the owner fills them from the host's state and the session's paths.
+// Input and output of PathManager: uplinks and paths of one session, and a plan. Plain structs: the
+// owner fills them from the host's state and the session's paths.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -39,14 +39,14 @@ struct UplinkFacts {
     bool is_weak = false;  // the signal
 };
 
-// Of one direction, since the path began; datagrams that came late are not lost.
+// Datagrams of one direction since the path began; those that came late are not lost.
 struct PathTraffic {
     uint64_t arrived = 0;
     uint64_t lost = 0;
 };
 
-// What the session knows of the path by which an uplink is used, by UDP or TCP. TCP has one while a
-// connection by that uplink is open.
+// The path of an uplink, by UDP or TCP, as the session sees it. TCP has one while a connection by
+// that uplink is open.
 struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;

@@ -37,7 +37,7 @@ struct Count {
     }
 };
 
-// Of one end. For a SNAPT the silence rules give requests for a sign of life.
+// Doubts of one end. For a SNAPT the silence rules give requests for a sign of life.
 struct Counts {
     Count silence;
     Count one_timeout;

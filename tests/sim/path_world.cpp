@@ -47,12 +47,12 @@ bool PathWorld::carries(uint8_t slot, Transport transport) const {
            (transport == Transport::Udp ? link.passes_udp && !link.swallows_data : !link.has_hole);
 }
 
-// What it carries also arrives, and no question is lost.
+// All data and all questions arrive.
 bool PathWorld::is_good(uint8_t slot, Transport transport) const {
     return carries(slot, transport) && links_[slot].loss_percent == 0 && !links_[slot].is_throttled;
 }
 
-// What fills the connection of the way in use stands in the hole, and all that follows behind it.
+// Full segments stand in the hole of the TCP connection in use, and all that follows waits.
 bool PathWorld::is_blocked(uint8_t slot) const {
     const bool is_in_use =
         active() && active()->uplink == slot && active()->transport == Transport::Tcp;
@@ -345,8 +345,8 @@ void PathWorld::decide() {
     }
 }
 
-// What a path that works owes is repeated by the next one; one that has timed out owes an answer
-// until it gives one (path::Liveness). Who takes part in the race no more is not waited for.
+// The next path repeats the datagrams of one that works; one that has timed out owes an answer
+// until it gives one (path::Liveness). Nobody waits for a way that left the race.
 void PathWorld::leave(const std::optional<Candidate>& former) {
     if (former && way(former->uplink, former->transport).view.health == Health::Usable) {
         way(former->uplink, former->transport).owed_since = base::kNever;

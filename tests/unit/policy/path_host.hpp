@@ -57,7 +57,7 @@ class PathHost {
         });
         return found == views.end() ? nullptr : &*found;
     }
-    // What was in use falls silent, and answers no questions either.
+    // The way in use falls silent, and answers no questions either.
     void fall_silent(uint8_t slot, Transport transport = Transport::Udp) {
         way(slot, transport).answers = false;
         if (PathView* path = view(slot, transport)) {
@@ -110,7 +110,7 @@ class PathHost {
         return (candidate.transport == Transport::Udp ? "udp" : "tcp") +
                std::to_string(candidate.uplink);
     }
-    // Of those after `since`, apart by spaces.
+    // Names of those asked after `since`, apart by spaces.
     static std::string names(const std::vector<Asked>& list, base::TimePoint since) {
         std::string text;
         for (const Asked& each : list) {

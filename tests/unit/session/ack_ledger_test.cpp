@@ -156,7 +156,7 @@ TEST_F(AckLedgerTest, WithoutCreditAPingIsToldFewRanges) {
         EXPECT_FALSE(ledger_.wants(false, now_ + seconds(10))) << "the rest is not paid for";
     }
     EXPECT_LT(ledger_.credit_bytes(), 0);
-    // What PINGs were told alone is told with the next ACK that is paid for.
+    // Ranges that only PINGs were told are told with the next ACK that is paid for.
     ledger_.on_datagram(arrival(1400, 1'000'000), now_);
     size_t ranges = 0;
     for (const AckBlock& block : build(ledger_, now_ + seconds(1))) {
