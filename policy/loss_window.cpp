@@ -22,7 +22,17 @@ bool LossWindow::Traffic::is_heavy() const {
            static_cast<double>(lost) >= kHeavyLoss * static_cast<double>(lost + arrived);
 }
 
+// Another path or connection: its counters and those before have no difference.
+bool LossWindow::begins_anew(const PathView& path) const {
+    return path.uplink != latest_.uplink || path.delivered_bytes < latest_.delivered_bytes ||
+           path.up.arrived < latest_.up.arrived || path.down.arrived < latest_.down.arrived;
+}
+
 void LossWindow::on_time(const PathView& path, TimePoint now) {
+    if (has_begun_ && begins_anew(path)) {
+        reset();
+    }
+    latest_ = path;
     if (has_begun_ && now < next_at()) {
         return;
     }

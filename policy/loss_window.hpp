@@ -38,6 +38,7 @@ class LossWindow {
         std::array<Traffic, 2> ways;  // up, down
     };
 
+    bool begins_anew(const PathView& path) const;
     bool looks_heavy(size_t way) const;
 
     std::array<Part, kParts> parts_{};  // the oldest first
@@ -46,6 +47,7 @@ class LossWindow {
     bool has_begun_ = false;
     base::TimePoint part_began_{};
     PathView before_;
+    PathView latest_;
 };
 
 }  // namespace continuo::policy

@@ -24,7 +24,8 @@ bool PathManager::Option::works() const {
 }
 
 bool PathManager::Option::has_answered_since(TimePoint since) const {
-    return works() && view->answered_at != TimePoint{} && view->answered_at >= since;
+    return works() && view->answered_at != TimePoint{} && view->answered_at >= since &&
+           (remote_since == TimePoint{} || view->answered_at > remote_since);
 }
 
 bool PathManager::Option::is_unanswered() const {
@@ -41,7 +42,7 @@ TimePoint PathManager::rests_until(uint8_t uplink, Transport transport) const {
 }
 
 PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
-    follow(situation.uplinks);
+    follow(situation.uplinks, now);
     Look look{situation, now, options_of(situation), nullptr, {}};
     note_answers(look);
     look_at_loss(look);
@@ -50,6 +51,8 @@ PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
     if (const Option* next = choose(look)) {
         activate(look, *next);
         judge(look);
+    } else {
+        follow_address(look);
     }
     note_need(look);
     take_hints(look);
@@ -57,8 +60,9 @@ PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
     return std::move(look.plan);
 }
 
-// An uplink that came, or lost its carrier: what is remembered belongs to another network.
-void PathManager::follow(std::span<const UplinkFacts> uplinks) {
+// An uplink that came, or lost its carrier, or another address of the SNAPT: what is remembered
+// belongs to another way.
+void PathManager::follow(std::span<const UplinkFacts> uplinks, TimePoint now) {
     for (size_t slot = 0; slot < memory_.size(); ++slot) {
         UplinkMemory& memory = memory_[slot];
         const auto facts = std::find_if(uplinks.begin(), uplinks.end(),
@@ -69,10 +73,14 @@ void PathManager::follow(std::span<const UplinkFacts> uplinks) {
         if (!is_same && active_ && active_->uplink == slot) {
             active_.reset();
         }
-        if (!is_same || !facts->can_carry) {
+        const bool is_elsewhere = is_same && memory.remote != facts->remote;
+        const TimePoint remote_since = is_same ? memory.remote_since : TimePoint{};
+        if (!is_same || !facts->can_carry || is_elsewhere) {
             memory = {};
         }
         if (is_there) {
+            memory.remote = facts->remote;
+            memory.remote_since = is_elsewhere ? now : remote_since;
             memory.is_there = true;
             memory.local = facts->local;
             memory.network = facts->network;
@@ -94,8 +102,8 @@ std::vector<PathManager::Option> PathManager::options_of(const PathSituation& si
                     return path.uplink == uplink.slot && path.transport == transport;
                 });
             options.push_back({&uplink, view == situation.paths.end() ? nullptr : &*view,
-                               &memory_[uplink.slot].transports[index_of(transport)], transport,
-                               0});
+                               &memory_[uplink.slot].transports[index_of(transport)],
+                               memory_[uplink.slot].remote_since, transport, 0});
         }
     }
     std::sort(options.begin(), options.end(), [](const Option& one, const Option& other) {
@@ -162,15 +170,19 @@ void PathManager::look_at_trial(Look& look) {
         trial_.end();
         return;
     }
-    const uint32_t network = trial_.network();
     const bool works = look.active != nullptr && look.active->works();
     const PathView* view = look.active == nullptr ? nullptr : look.active->view;
     if (trial_.on_time(view, works, look.now) == TcpTrial::Verdict::Leave) {
-        rest_from_trials(network, Transport::Tcp, look.now);
-        for (UplinkMemory& memory : memory_) {
-            if (memory.is_there && memory.network == network) {
-                memory.transports[index_of(Transport::Udp)].trial.end();
-            }
+        end_trial(look);
+    }
+}
+
+// The connection may have gone by another interface than the throttled UDP.
+void PathManager::end_trial(Look& look) {
+    rest_from_trials(memory_[active_->uplink].network, Transport::Tcp, look.now);
+    for (UplinkMemory& memory : memory_) {
+        if (memory.is_there && memory.network == trial_.network()) {
+            memory.transports[index_of(Transport::Udp)].trial.end();
         }
     }
 }
@@ -360,20 +372,43 @@ void PathManager::activate(Look& look, const Option& next) {
     }
     // One that did not answer when it was asked has had its head start.
     const bool is_known = next.has_answered_since(now - kProofLifetime) || next.is_unanswered();
-    active_ = candidate_of(look, next);
+    Candidate as = candidate_of(look, next);
     if (next.works()) {
-        active_->to.port = next.view->port;
+        as.to.port = next.view->port;
     }
-    activated_at_ = now;
-    head_start_until_ = is_known ? now : now + kHeadStart;
+    use(look, next, as, is_known);
+}
+
+void PathManager::use(Look& look, const Option& next, const Candidate& as, bool is_known) {
+    active_ = as;
+    activated_at_ = look.now;
+    head_start_until_ = is_known ? look.now : look.now + kHeadStart;
     next_probe_at_ = head_start_until_;
     trouble_ = Trouble::None;
     trouble_since_ = base::kNever;
-    worked_since_ = now;
+    worked_since_ = look.now;
     tcp_ready_at_ = base::kNever;
     loss_.reset();
     look.active = &next;
     look.plan.activate = active_;
+}
+
+// The way in use stays, but the SNAPT has another address, or has answered from another port: the
+// session announces itself there.
+void PathManager::follow_address(Look& look) {
+    if (look.active == nullptr) {
+        return;
+    }
+    const Option& active = *look.active;
+    if (active_->to.address != active.uplink->remote) {
+        use(look, active, candidate_of(look, active), false);
+        return;
+    }
+    if (active.transport == Transport::Udp && active.works() && !active.is_unanswered() &&
+        active_->to.port != active.view->port) {
+        active_->to.port = active.view->port;
+        look.plan.activate = active_;
+    }
 }
 
 // Also the other addresses of its interface, if another interface takes over.

@@ -44,6 +44,8 @@ class PathManager {
     enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
     struct Memory {
         base::TimePoint asked_at{};
+        bool is_hinted = false;       // a question follows
+        base::TimePoint hinted_at{};  // the last one
         Backoff asking{kFirstRest, kLongestRest};
         Backoff rest{kFirstRest, kLongestRest};
         Backoff trial{kLongestRest, kLongestTrialRest};
@@ -52,6 +54,8 @@ class PathManager {
     struct UplinkMemory {
         bool is_there = false;
         base::IpAddress local;
+        base::IpAddress remote;
+        base::TimePoint remote_since{};  // zero: as long as `local`
         uint32_t network = 0;
         size_t port = 0;  // index of the UDP port that is asked
         std::array<Memory, kTransports> transports;
@@ -61,6 +65,7 @@ class PathManager {
         const UplinkFacts* uplink = nullptr;
         const PathView* view = nullptr;  // null: there is no path
         Memory* memory = nullptr;
+        base::TimePoint remote_since{};
         Transport transport = Transport::Udp;
         size_t turn = 0;  // in the race
 
@@ -76,13 +81,14 @@ class PathManager {
         PathPlan plan;
     };
 
-    void follow(std::span<const UplinkFacts> uplinks);
+    void follow(std::span<const UplinkFacts> uplinks, base::TimePoint now);
     std::vector<Option> options_of(const PathSituation& situation);
     bool is_active(const Option& option) const;
     void note_answers(Look& look);
     void judge(Look& look);
     void look_at_loss(const Look& look);
     void look_at_trial(Look& look);
+    void end_trial(Look& look);
     void rest_from_trials(uint32_t network, Transport transport, base::TimePoint now);
     bool is_throttled(const Look& look) const;
     Trouble trouble_of(const Look& look) const;
@@ -93,6 +99,8 @@ class PathManager {
     const Option* relief(Look& look);
     bool is_in_grace(Look& look);
     void activate(Look& look, const Option& next);
+    void use(Look& look, const Option& next, const Candidate& as, bool is_known);
+    void follow_address(Look& look);
     void rest(const Look& look, const Option& failed, const Option& next);
     void note_need(const Look& look);
     void take_hints(Look& look);

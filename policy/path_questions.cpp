@@ -20,15 +20,27 @@ void PathManager::note_need(const Look& look) {
     }
 }
 
-// News of an uplink only makes a question earlier.
+// News of an uplink only makes a question earlier. News that comes often waits: each may be caused
+// by the question before.
 void PathManager::take_hints(Look& look) {
     for (const Option& option : look.options) {
+        Memory& memory = *option.memory;
         const bool is_asked = option.transport == Transport::Udp || &option == look.active;
         const auto& hints = look.situation.hints;
-        if (is_asked && std::find(hints.begin(), hints.end(), option.uplink->slot) != hints.end()) {
-            option.memory->asking.end();
-            probe(look, option);
+        const bool is_news =
+            std::find(hints.begin(), hints.end(), option.uplink->slot) != hints.end();
+        memory.is_hinted = is_asked && (is_news || memory.is_hinted);
+        if (!memory.is_hinted) {
+            continue;
         }
+        const TimePoint due = std::max(memory.asked_at + kHeadStart, memory.hinted_at + kFirstRest);
+        if (due > look.now) {
+            look.plan.next_at = std::min(look.plan.next_at, due);
+            continue;
+        }
+        memory.asking.end();
+        probe(look, option);
+        memory.hinted_at = look.now;
     }
 }
 
@@ -41,6 +53,7 @@ void PathManager::ask(Look& look) {
         look.plan.next_at = std::min(look.plan.next_at, loss_.next_at());
     }
     const bool is_weak = look.active != nullptr && look.active->uplink->is_weak;
+    bool is_worse = false;  // than the way in use
     const Option* next = nullptr;
     const auto order = [&](const Option& option) {
         const TimePoint asked_at = asks_itself(look, option)
@@ -57,8 +70,13 @@ void PathManager::ask(Look& look) {
     for (const Option& option : look.options) {
         if (&option == look.active && !is_race) {
             if (!is_weak) {
-                break;  // the others are worse
+                break;
             }
+            is_worse = true;
+            continue;
+        }
+        // Only one connection can be open: one more would end it.
+        if (is_worse && option.transport == Transport::Tcp && !option.works()) {
             continue;
         }
         if (trouble_ == Trouble::Throttled ? is_left_out(look, option)
@@ -113,10 +131,12 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
 
 void PathManager::probe(Look& look, const Option& option) {
     Memory& memory = *option.memory;
-    if (option.is_unanswered() && option.transport == Transport::Udp) {
+    const bool is_overdue = option.is_unanswered() && look.now - memory.asked_at >= kFirstRest;
+    if (is_overdue && option.transport == Transport::Udp) {
         ++memory_[option.uplink->slot].port;
     }
     memory.asked_at = look.now;
+    memory.is_hinted = false;
     // A question that comes early does not lengthen the interval.
     if (!memory.asking.rests(look.now)) {
         memory.asking.begin(look.now);

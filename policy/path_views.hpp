@@ -50,7 +50,7 @@ struct PathTraffic {
 struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
-    uint16_t port = 0;  // of the SNAPT
+    uint16_t port = 0;  // of the SNAPT, that answered last; before: that is asked
     path::Health health = path::Health::Usable;
     bool is_validated = false;       // has answered, and the tuple has not changed since
     base::TimePoint answered_at{};   // something that left there was answered; zero: never

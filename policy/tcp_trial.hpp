@@ -1,5 +1,6 @@
 // TcpTrial: whether TCP carries more than UDP did under heavy loss. It is tried once; TCP starts
-// slowly, so what it delivers counts in the second half. Pure.
+// slowly, so what it delivers counts in the second half. Another path or connection is tried from
+// the start. Pure.
 #pragma once
 
 #include "policy/path_views.hpp"
@@ -23,36 +24,46 @@ class TcpTrial {
     void end() { is_on_ = false; }
     bool is_on() const { return is_on_; }
     uint32_t network() const { return network_; }
-    base::TimePoint next_at() const { return is_half_ ? began_ + kTrial : began_ + kTrial / 2; }
+    base::TimePoint next_at() const { return began_ + kTrial / 2; }  // of the half
     // Ends the trial with its verdict. `tcp` null, or not working: TCP fell silent.
     Verdict on_time(const PathView* tcp, bool works, base::TimePoint now) {
         if (tcp == nullptr || !works) {
             end();
             return Verdict::Leave;
         }
+        const bool is_other = (has_path_ && tcp->uplink != uplink_) || tcp->delivered_bytes < seen_;
+        has_path_ = true;
+        uplink_ = tcp->uplink;
+        seen_ = tcp->delivered_bytes;
+        if (is_other) {
+            is_half_ = false;
+            began_ = now;
+        }
         if (now < next_at()) {
             return Verdict::None;
         }
         if (!is_half_) {
             is_half_ = true;
-            half_at_ = now;
+            began_ = now;
             delivered_at_half_ = tcp->delivered_bytes;
             return Verdict::None;
         }
         end();
         const auto bytes = static_cast<double>(tcp->delivered_bytes - delivered_at_half_);
         const double wanted =
-            kWorthIt * udp_bytes_per_s_ * std::chrono::duration<double>(now - half_at_).count();
+            kWorthIt * udp_bytes_per_s_ * std::chrono::duration<double>(now - began_).count();
         return bytes > 0 && bytes >= wanted ? Verdict::Keep : Verdict::Leave;
     }
 
   private:
     bool is_on_ = false;
-    bool is_half_ = false;
+    bool is_half_ = false;  // the second
+    bool has_path_ = false;
+    uint8_t uplink_ = 0;  // of TCP
     uint32_t network_ = 0;
     double udp_bytes_per_s_ = 0;
-    base::TimePoint began_{};
-    base::TimePoint half_at_{};
+    base::TimePoint began_{};  // the half
+    uint64_t seen_ = 0;        // delivered, when looked at last
     uint64_t delivered_at_half_ = 0;
 };
 

@@ -124,7 +124,7 @@ class PathHost {
   private:
     void leave(const Candidate& candidate) {
         if (candidate.transport == Transport::Udp) {
-            view_of(candidate).port = candidate.to.port;
+            view_of(candidate);
         }
         const Way& taken = way(candidate.uplink, candidate.transport);
         if (taken.answers && (taken.port == 0 || taken.port == candidate.to.port)) {
@@ -136,6 +136,7 @@ class PathHost {
             return;  // fallen silent meanwhile
         }
         PathView& path = view_of(candidate);
+        path.port = candidate.to.port;
         path.is_validated = true;
         path.health = path::Health::Usable;
         path.answered_at = now;

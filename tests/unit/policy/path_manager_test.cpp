@@ -160,6 +160,69 @@ TEST(PathManager, ATunnelMustAnswerFirst) {
     EXPECT_EQ(host.in_use(), "udp1");
 }
 
+TEST(PathManager, AnotherAddressOfTheSnaptIsAnnounced) {
+    PathHost host = host_of(2);
+    host.udp_ports = {9347, 443};
+    const auto other = *base::IpAddress::parse("198.51.100.3");
+    host.uplinks[0].remote = other;
+    host.decide();
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate, (Candidate{0, {other, 9347}, Transport::Udp}));
+    EXPECT_EQ(host.manager.active(), host.moves.back().candidate);
+    host.view(0, Transport::Udp)->is_validated = false;  // another tuple
+    host.decide();
+    host.run(seconds(100));
+    EXPECT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, AnotherAddressThatDoesNotAnswerIsLeftAfterItsHeadStart) {
+    PathHost host = host_of(2);
+    host.uplinks[0].remote = *base::IpAddress::parse("198.51.100.3");
+    host.way(0, Transport::Udp).answers = false;
+    const TimePoint since = host.now;
+    host.decide();
+    host.view(0, Transport::Udp)->is_validated = false;
+    host.decide();
+    host.run(PathManager::kHeadStart - milliseconds(1));
+    EXPECT_EQ(PathHost::names(host.asked, since), "");
+    host.run(milliseconds(21));
+    EXPECT_EQ(host.in_use(), "udp1");
+}
+
+TEST(PathManager, WhatAnsweredFromTheFormerAddressIsNoProofAndHasNoPast) {
+    PathHost host = host_of(2);
+    host.fall_silent(0);
+    host.run(milliseconds(20));
+    host.recover(0);
+    ASSERT_EQ(host.in_use(), "udp1");
+    ASSERT_GT(host.manager.rests_until(0, Transport::Udp), host.now);
+    const size_t moves = host.moves.size();
+    PathView* view = host.view(0, Transport::Udp);
+    view->health = path::Health::Usable;
+    view->answered_at = host.now;
+    host.uplinks[0].remote = *base::IpAddress::parse("198.51.100.3");
+    host.decide();
+    EXPECT_LE(host.manager.rests_until(0, Transport::Udp), host.now);
+    EXPECT_EQ(host.moves.size(), moves);
+    host.run(PathManager::kFirstRest + milliseconds(20));
+    EXPECT_EQ(host.in_use(), "udp0");
+    EXPECT_EQ(host.moves.back().candidate.to.address, host.uplinks[0].remote);
+}
+
+TEST(PathManager, AnotherPortThatAnswersIsActivated) {
+    PathHost host = host_of(1);
+    host.udp_ports = {9347, 443, 53};
+    host.tcp_port = 0;
+    host.way(0, Transport::Udp).port = 53;
+    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
+    host.decide();
+    host.run(seconds(10));
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate.to.port, 53);
+    EXPECT_EQ(host.manager.active(), host.moves.back().candidate);
+}
+
 // --- UDP before TCP
 
 TEST(PathManager, TcpTakesOverAProbeTimeoutAfterItsAnswer) {

@@ -108,6 +108,57 @@ TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
     EXPECT_EQ(host.in_use(), "udp0");
 }
 
+TEST(PathManager, HintsThatComeOftenAskOnceASecond) {
+    PathHost host = host_of(2);
+    host.udp_ports = {9347, 443, 53};
+    host.way(0, Transport::Udp).rtt = milliseconds(300);
+    const TimePoint since = host.now;
+    for (int n = 0; n < 4900; ++n) {
+        host.decide({0});
+        host.run(milliseconds(1));
+    }
+    ASSERT_EQ(host.asked.size(), 5U);
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp0 udp0 udp0 udp0 udp0");
+    for (const PathHost::Asked& each : host.asked) {
+        EXPECT_EQ(each.candidate.to.port, 9347);
+    }
+    EXPECT_TRUE(host.moves.empty());
+}
+
+TEST(PathManager, AHintSoonAfterAQuestionAsksOnceMore) {
+    for (const int64_t after_ms : {1, 100}) {
+        PathHost host = host_of(2);
+        host.way(1, Transport::Udp).answers = false;
+        host.fall_silent(0);  // asks udp1
+        const TimePoint asked_at = host.asked.back().at;
+        ASSERT_EQ(PathHost::names(host.asked, asked_at), "udp1");
+        host.run(milliseconds(after_ms));
+        host.way(1, Transport::Udp).answers = true;
+        host.decide({1});
+        host.run(milliseconds(300));
+        EXPECT_EQ(PathHost::names(host.asked, asked_at + PathManager::kHeadStart), "udp1 tcp0");
+        EXPECT_EQ(host.in_use(), "udp1");
+        ASSERT_FALSE(host.moves.empty());
+        EXPECT_LE(host.moves.back().at - asked_at, PathManager::kHeadStart + milliseconds(20));
+    }
+}
+
+TEST(PathManager, AnEarlyQuestionByAHintKeepsThePort) {
+    PathHost host = host_of(2);
+    host.udp_ports = {9347, 443};
+    host.way(1, Transport::Udp).answers = false;
+    host.fall_silent(0);
+    host.decide({1});
+    host.run(milliseconds(1700));
+    std::vector<uint16_t> ports;
+    for (const PathHost::Asked& each : host.asked) {
+        if (PathHost::name(each.candidate) == "udp1") {
+            ports.push_back(each.candidate.to.port);
+        }
+    }
+    EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 9347, 443}));
+}
+
 TEST(PathManager, AWeakSignalHasTheOthersReady) {
     PathHost host = host_of(2);
     host.uplinks[0].is_weak = true;
@@ -115,7 +166,30 @@ TEST(PathManager, AWeakSignalHasTheOthersReady) {
     host.decide();
     host.run(milliseconds(100));
     EXPECT_EQ(PathHost::names(host.asked, since), "udp1");
+    for (int n = 0; n < 600; ++n) {
+        host.run(milliseconds(100));
+        ASSERT_LE(host.now - host.view(1, Transport::Udp)->answered_at,
+                  PathManager::kProofLifetime);
+    }
+    EXPECT_EQ(PathHost::names(host.asked, since).find("tcp"), std::string::npos);
     EXPECT_TRUE(host.moves.empty());
+}
+
+// A connection would displace the one that is open.
+TEST(PathManager, AWeakSignalAsksAnOpenConnectionAndMakesNone) {
+    PathHost host = host_of(2);
+    host.uplinks[0].is_weak = true;
+    host.views.push_back({});
+    host.views.back().uplink = 1;
+    host.views.back().transport = Transport::Tcp;
+    host.views.back().is_validated = true;
+    const TimePoint since = host.now;
+    host.run(seconds(1));
+    host.decide();
+    host.run(seconds(60));
+    const std::string asked = PathHost::names(host.asked, since);
+    EXPECT_NE(asked.find("tcp1"), std::string::npos);
+    EXPECT_EQ(asked.find("tcp0"), std::string::npos);
 }
 
 TEST(PathManager, AWorkingBestPathAsksNothingAndNeedsNoDeadline) {

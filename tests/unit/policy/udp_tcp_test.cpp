@@ -126,6 +126,24 @@ TEST(LossWindow, TheRateIsThatSinceTheLossBegan) {
     EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 40'000);
 }
 
+TEST(LossWindow, CountersThatBeginAnewTellNothingOfThePathBefore) {
+    Watched watched;
+    watched.down(1000, 0);
+    for (int n = 0; n < 3; ++n) {
+        watched.down(50, 50);
+    }
+    ASSERT_TRUE(watched.window.is_heavy());
+    watched.path = {};
+    watched.window.on_time(watched.path, watched.now + milliseconds(100));  // within a part
+    watched.down(2000, 1000);                                               // more than before
+    EXPECT_FALSE(watched.window.is_heavy());
+    for (int n = 0; n < 3; ++n) {
+        watched.down(50, 50);
+    }
+    EXPECT_TRUE(watched.window.is_heavy());
+    EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 100'000);
+}
+
 TEST(LossWindow, WhatNobodyLookedAtTellsNothing) {
     Watched watched;
     watched.down(50, 50);
@@ -169,6 +187,42 @@ TEST(TcpTrial, SilenceEndsIt) {
     trial.begin(1, 0, now);
     EXPECT_EQ(trial.on_time(&tcp, false, now + milliseconds(1)), TrialVerdict::Leave);
     EXPECT_FALSE(trial.is_on());
+}
+
+TEST(TcpTrial, ALateLookLeavesTheSecondHalfItsLength) {
+    const TimePoint began{seconds(1000)};
+    TcpTrial trial;
+    PathView tcp;
+    trial.begin(1, 100'000, began);
+    const TimePoint half = began + TcpTrial::kTrial + seconds(1);
+    tcp.delivered_bytes = 900'000;
+    EXPECT_EQ(trial.on_time(&tcp, true, half), TrialVerdict::None);
+    EXPECT_EQ(trial.next_at(), half + TcpTrial::kTrial / 2);
+    EXPECT_EQ(trial.on_time(&tcp, true, half), TrialVerdict::None);
+    tcp.delivered_bytes += 300'000;
+    EXPECT_EQ(trial.on_time(&tcp, true, half + TcpTrial::kTrial / 2), TrialVerdict::Keep);
+}
+
+TEST(TcpTrial, AnotherPathOrConnectionIsTriedFromTheStart) {
+    for (const bool is_other_uplink : {true, false}) {
+        TimePoint now{seconds(1000)};
+        TcpTrial trial;
+        PathView tcp;
+        trial.begin(1, 100'000, now);
+        now += TcpTrial::kTrial / 2;
+        tcp.delivered_bytes = 900'000;
+        ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
+        now += seconds(1);
+        tcp.uplink = is_other_uplink ? 1 : 0;
+        tcp.delivered_bytes = is_other_uplink ? 5'000'000 : 0;
+        ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
+        EXPECT_EQ(trial.next_at(), now + TcpTrial::kTrial / 2);
+        now += TcpTrial::kTrial / 2;
+        ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
+        now += TcpTrial::kTrial / 2;
+        tcp.delivered_bytes += 299'000;
+        EXPECT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::Leave);
+    }
 }
 
 // --- PathManager
@@ -303,6 +357,25 @@ TEST(PathManager, AnotherAddressOfTheThrottledInterfaceIsNoOtherNetwork) {
     download.loss = 0.9;
     download.run(seconds(20));
     EXPECT_EQ(PathHost::names(download.host.moves, since), "tcp0");
+}
+
+// The first answer came by the other uplink, and TCP carries little there.
+TEST(PathManager, OnlyTheTcpThatWasTriedRests) {
+    Download download(2);
+    download.host.way(1, Transport::Udp).answers = false;
+    download.host.way(0, Transport::Tcp).answers = false;
+    download.loss = 0.9;
+    download.tcp_per_s = 20;
+    download.run(seconds(3));
+    ASSERT_EQ(download.host.in_use(), "tcp1");
+    download.run(seconds(4));
+    ASSERT_EQ(download.host.in_use(), "udp0");
+    EXPECT_GT(download.host.manager.rests_until(1, Transport::Tcp), download.host.now);
+    EXPECT_LE(download.host.manager.rests_until(0, Transport::Tcp), download.host.now);
+    download.host.way(0, Transport::Tcp).answers = true;
+    download.tcp_per_s = 1000;
+    download.run(seconds(5));
+    EXPECT_EQ(download.host.in_use(), "tcp0");
 }
 
 TEST(PathManager, ThrottledUdpWithoutAnythingElseIsKept) {
