@@ -33,6 +33,10 @@ bool PathManager::Option::is_unanswered() const {
            (view == nullptr || view->answered_at < memory->asked_at);
 }
 
+bool PathManager::Option::has_lost_connection() const {
+    return memory->asked_open && !works();
+}
+
 bool PathManager::rests(const Option& option, TimePoint now) {
     return now < option.memory->rests_until();
 }
@@ -232,6 +236,7 @@ void PathManager::judge(Look& look) {
     const bool is_over = former == Trouble::None && look.now - worked_since_ >= kProofLifetime;
     if (is_over || trouble_since_ == base::kNever) {
         trouble_since_ = trouble_ == Trouble::Unproven ? activated_at_ : look.now;
+        resting_ready_at_ = base::kNever;
     }
 }
 
@@ -335,9 +340,28 @@ const PathManager::Option* PathManager::relief(Look& look) {
     }
     if (tcp == nullptr) {
         tcp_ready_at_ = base::kNever;
-        return resting;
+        return resting != nullptr && is_connecting(look) ? nullptr : resting;
     }
     return is_in_grace(look) ? nullptr : tcp;
+}
+
+// A move to what rests would end the attempt of what does not: ways that answer and carry nothing
+// would keep a slow connection from ever being made.
+bool PathManager::is_connecting(Look& look) {
+    resting_ready_at_ = std::min(resting_ready_at_, look.now);
+    bool is_one = false;
+    for (const Option& option : look.options) {
+        const TimePoint asked_at = option.memory->asked_at;
+        const bool is_attempt = option.transport == Transport::Tcp && &option != look.active &&
+                                option.is_unanswered() && !rests(option, look.now);
+        const TimePoint until = asked_at + kFirstRest;
+        if (is_attempt && asked_at >= trouble_since_ && asked_at <= resting_ready_at_ &&
+            look.now < until) {
+            is_one = true;
+            look.plan.next_at = std::min(look.plan.next_at, until);
+        }
+    }
+    return is_one;
 }
 
 // A link that paused answers by both: after TCP's answer UDP has a probe time-out for its own.
@@ -388,6 +412,7 @@ void PathManager::use(Look& look, const Option& next, const Candidate& as, bool 
     trouble_since_ = base::kNever;
     worked_since_ = look.now;
     tcp_ready_at_ = base::kNever;
+    resting_ready_at_ = base::kNever;
     loss_.reset();
     look.active = &next;
     look.plan.activate = active_;

@@ -44,6 +44,7 @@ class PathManager {
     enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
     struct Memory {
         base::TimePoint asked_at{};
+        bool asked_open = false;      // the last question went over an open connection
         bool is_hinted = false;       // a question follows
         base::TimePoint hinted_at{};  // the last one
         Backoff asking{kFirstRest, kLongestRest};
@@ -72,6 +73,8 @@ class PathManager {
         bool works() const;
         bool has_answered_since(base::TimePoint since) const;
         bool is_unanswered() const;  // when asked last
+        // The connection that was asked is dead: the next question makes another.
+        bool has_lost_connection() const;
     };
     struct Look {
         const PathSituation& situation;
@@ -97,6 +100,7 @@ class PathManager {
     const Option* better_one(const Look& look) const;
     const Option* seat(const Look& look) const;
     const Option* relief(Look& look);
+    bool is_connecting(Look& look);
     bool is_in_grace(Look& look);
     void activate(Look& look, const Option& next);
     void use(Look& look, const Option& next, const Candidate& as, bool is_known);
@@ -121,6 +125,8 @@ class PathManager {
     base::TimePoint trouble_since_ = base::kNever;
     base::TimePoint worked_since_{};               // while there is no trouble
     base::TimePoint tcp_ready_at_ = base::kNever;  // has answered in this trouble
+    base::TimePoint resting_ready_at_ =
+        base::kNever;  // of those that rest one has answered in this trouble
     LossWindow loss_;
     TcpTrial trial_;
     std::array<UplinkMemory, kMostUplinks> memory_;

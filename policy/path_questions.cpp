@@ -60,7 +60,8 @@ void PathManager::ask(Look& look) {
                                        ? std::max(option.memory->asked_at, trouble_since_)
                                        : option.memory->asked_at;
         const TimePoint rests_until = option.memory->rests_until();
-        const bool is_asked = !is_race || asked_at >= trouble_since_;
+        const bool is_asked =
+            !is_race || (asked_at >= trouble_since_ && !option.has_lost_connection());
         return std::tuple(is_asked,
                           is_asked                 ? asked_at
                           : rests_until > look.now ? rests_until
@@ -114,6 +115,9 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     if (is_race && memory.asked_at < trouble_since_) {
         return asks_itself(look, option) ? trouble_since_ + kFirstRest : look.now;
     }
+    if (is_race && option.has_lost_connection() && &option != look.active) {
+        return look.now;
+    }
     if (!option.is_unanswered()) {
         const TimePoint answered_at =
             option.view == nullptr ? TimePoint{} : option.view->answered_at;
@@ -135,7 +139,11 @@ void PathManager::probe(Look& look, const Option& option) {
     if (is_overdue && option.transport == Transport::Udp) {
         ++memory_[option.uplink->slot].port;
     }
+    if (option.has_lost_connection()) {
+        memory.asking.end();
+    }
     memory.asked_at = look.now;
+    memory.asked_open = option.transport == Transport::Tcp && option.works();
     memory.is_hinted = false;
     // A question that comes early does not lengthen the interval.
     if (!memory.asking.rests(look.now)) {

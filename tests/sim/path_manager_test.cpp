@@ -1,10 +1,10 @@
-// PathManager over random schedules: one to three uplinks, each with its own round trip, that come,
-// fall silent, lose their carrier, let no UDP or little of it pass, lose much, answer questions but
-// swallow data, get a hole for TCP's segments, or wake up slowly; a NAT that forgets connections;
-// and pauses in which nothing is sent. Nothing stalls between two moves for longer than
-// docs/PATHS.md says, nothing flaps beyond what the backoff allows, and in the end the best that
-// works and does not rest is in use. Not in it: uplinks that go for good, a weak signal, several
-// UDP ports or addresses, uplinks without a route, losses upward, round trips that change.
+// PathManager over random schedules: one to three uplinks, each with its own round trip, that come
+// and go, fall silent, lose their carrier or route, let no UDP or little of it pass, lose much,
+// answer questions but swallow data, get a hole for TCP's segments, or wake up slowly; a NAT that
+// forgets connections; and pauses in which nothing is sent. Nothing stalls for longer or fails more
+// often than docs/PATHS.md says, nothing returns before its rest or rests without a reason, and in
+// the end the best that works and need not rest is in use. Not in it: several
+// addresses of an interface, another address of the SNAPT, round trips that change.
 // CONTINUO_SCHEDULES (default 1000) and CONTINUO_FIRST_SCHEDULE choose the seeds; a failure names
 // its own.
 #include "tests/sim/path_world.hpp"
@@ -26,24 +26,37 @@ uint64_t number_from(const char* name, uint64_t fallback) {
     return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
-void something_happens(PathWorld& world) {
-    const auto slot = static_cast<uint8_t>(world.below(PathWorld::kUplinks));
-    PathWorld::Link link = world.link(slot);
-    if (!link.is_there) {
-        world.appear(slot);
-        return;
-    }
-    switch (world.below(14)) {
+// What the host is told of.
+void change_facts(PathWorld& world, uint8_t slot, uint32_t what, PathWorld::Link& link) {
+    switch (what) {
     case 0:
         link.has_carrier = !link.has_carrier;
         break;
     case 1:
+        link.has_route = !link.has_route;
+        break;
     case 2:
+        link.is_weak = !link.is_weak;
+        break;
+    default:
+        link.cost = world.below(100) * PathWorld::kUplinks + slot;
+        break;
+    }
+}
+
+// What it finds out.
+void change_path(PathWorld& world, uint32_t what, PathWorld::Link& link) {
+    switch (what) {
+    case 0:
+    case 1:
         link.passes = !link.passes;
         break;
+    case 2:
     case 3:
-    case 4:
         link.passes_udp = !link.passes_udp;
+        break;
+    case 4:
+        link.passes_first_port = !link.passes_first_port;
         break;
     case 5:
         link.swallows_data = !link.swallows_data && world.one_in(2);
@@ -58,17 +71,35 @@ void something_happens(PathWorld& world) {
     case 8:
         link.loss_percent = world.one_in(2) ? 0 : world.below(40);
         break;
-    case 9:
-        link.cost = world.below(100) * PathWorld::kUplinks + slot;
+    default:
+        link.loses_upward = !link.loses_upward;
+        link.has_full_queue = link.loses_upward && world.one_in(2);
         break;
-    case 10:
+    }
+}
+
+void something_happens(PathWorld& world) {
+    const auto slot = static_cast<uint8_t>(world.below(PathWorld::kUplinks));
+    PathWorld::Link link = world.link(slot);
+    if (!link.is_there) {
+        world.appear(slot);
+        return;
+    }
+    const uint32_t what = world.below(19);
+    if (what < 4) {
+        change_facts(world, slot, what, link);
+    } else if (what < 14) {
+        change_path(world, what - 4, link);
+    } else if (what == 14) {
         world.readdress(slot);
         return;
-    case 11:
-    case 12:
+    } else if (what == 15) {
+        world.vanish(slot);
+        return;
+    } else if (what < 18) {
         world.set_busy(!world.is_busy());
         return;
-    default:
+    } else {
         world.forget_connections();
         return;
     }
@@ -84,6 +115,7 @@ void calm(PathWorld& world) {
             continue;
         }
         link.has_carrier = true;
+        link.has_route = true;
         link.passes = !has_one || world.one_in(2);
         link.passes_udp = world.one_in(2);
         link.swallows_data = false;
@@ -100,8 +132,9 @@ void calm(PathWorld& world) {
 struct Totals {
     uint64_t moves = 0;
     uint64_t returns = 0;
-    uint32_t most_tries = 0;
+    uint32_t most_failures = 0;
     base::Duration longest_stall{};
+    base::Duration longest_trouble{};
     double longest_of_allowed = 0;
 };
 
@@ -116,11 +149,7 @@ void run(uint64_t seed, Totals& totals) {
         world.run(milliseconds(world.one_in(4) ? world.below(300) : world.below(6000)));
     }
     world.set_busy(true);
-    // Each way: as often as its rests allow in that time, and once more for what makes them end.
-    const auto span_s = base::to_ms(world.now().time_since_epoch()) / 1000 - 1000;
-    const auto may_return = static_cast<uint32_t>(6 * (7 + span_s / 60)) + 6 * world.news;
     const std::string again = "CONTINUO_FIRST_SCHEDULE=" + std::to_string(seed);
-    EXPECT_LE(world.returns, may_return) << again;
     if (world.fault.empty()) {
         calm(world);
         EXPECT_EQ(world.in_use(), world.best()) << again;
@@ -128,8 +157,9 @@ void run(uint64_t seed, Totals& totals) {
     EXPECT_EQ(world.fault, "") << again << " CONTINUO_SCHEDULES=1";
     totals.moves += world.moves;
     totals.returns += world.returns;
-    totals.most_tries = std::max(totals.most_tries, world.most_tries);
+    totals.most_failures = std::max(totals.most_failures, world.most_failures);
     totals.longest_stall = std::max(totals.longest_stall, world.longest_stall);
+    totals.longest_trouble = std::max(totals.longest_trouble, world.longest_trouble);
     totals.longest_of_allowed = std::max(totals.longest_of_allowed, world.longest_of_allowed);
 }
 
@@ -140,15 +170,35 @@ TEST(PathManagerSim, NothingStallsOrFlapsAndTheBestIsInUseInTheEnd) {
     for (uint64_t seed = first; seed < first + count && !testing::Test::HasFailure(); ++seed) {
         run(seed, totals);
     }
-    std::printf("schedules %llu to %llu: %llu moves, %llu of them back; longest stall %lld ms, "
-                "%.2f of what is allowed; at most %u tries in one stall\n",
-                static_cast<unsigned long long>(first),
-                static_cast<unsigned long long>(first + count - 1),
-                static_cast<unsigned long long>(totals.moves),
-                static_cast<unsigned long long>(totals.returns),
-                static_cast<long long>(base::to_ms(totals.longest_stall)),
-                totals.longest_of_allowed, totals.most_tries);
+    std::printf(
+        "schedules %llu to %llu: %llu moves, %llu of them back; longest stall %lld ms, "
+        "%.2f of what is allowed; over several moves %lld ms, one fails at most %u times\n",
+        static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1),
+        static_cast<unsigned long long>(totals.moves),
+        static_cast<unsigned long long>(totals.returns),
+        static_cast<long long>(base::to_ms(totals.longest_stall)), totals.longest_of_allowed,
+        static_cast<long long>(base::to_ms(totals.longest_trouble)), totals.most_failures);
     EXPECT_TRUE(count < 100 || totals.moves > count) << "the schedules have moves";
+}
+
+// Two uplinks answer questions at once and swallow everything else; by the third only TCP passes,
+// and a connection takes longer than the others need to answer and to be found out.
+TEST(PathManagerSim, UplinksThatSwallowDataDoNotKeepASlowConnectionFromBeingMade) {
+    PathWorld world(1);
+    for (uint8_t slot = 0; slot < PathWorld::kUplinks; ++slot) {
+        world.appear(slot);
+        PathWorld::Link link = world.link(slot);
+        link.slow_until = {};
+        link.rtt = milliseconds(slot == 2 ? 300 : 10);
+        link.passes_udp = slot != 2;
+        link.swallows_data = slot != 2;
+        link.has_hole = slot != 2;
+        link.tells_hole = false;
+        world.change(slot, link);
+    }
+    world.run(seconds(100));
+    EXPECT_EQ(world.fault, "");
+    EXPECT_EQ(world.in_use(), "tcp2");
 }
 
 }  // namespace

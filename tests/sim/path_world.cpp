@@ -21,30 +21,36 @@ constexpr uint64_t kBytes = 1400;
 constexpr uint32_t kDatagrams = 20;  // that leave in a step
 constexpr Duration kUnmeasuredTimeout = seconds(1);
 
-Duration timeout_of(Duration rtt) {
-    return rtt + rtt / 2 + milliseconds(25);
-}
+// What is on the way in a step is owed an acknowledgement.
+constexpr uint64_t kOwed = kDatagrams * kBytes;
+static_assert(kOwed >= path::Liveness::kOwedBytes);
 
 }  // namespace
 
-// Two probe time-outs without backoff: sooner than path::Liveness, whose second is twice as long.
+Duration PathWorld::timeout_of(const PathView& view) {
+    return view.smoothed_rtt > Duration{} ? view.probe_timeout : kUnmeasuredTimeout;
+}
+
+// path::Liveness: a probe time-out, and one twice as long.
 Duration PathWorld::doubt_of(const PathView& view) {
-    const Duration timeout =
-        view.smoothed_rtt > Duration{} ? view.probe_timeout : kUnmeasuredTimeout;
-    return std::max<Duration>(2 * timeout, milliseconds(250));
+    return std::max<Duration>(3 * timeout_of(view), path::Liveness::kDoubtfulAfter);
 }
 
 // --- The truth
 
 bool PathWorld::leads(uint8_t slot) const {
     const Link& link = links_[slot];
-    return link.is_there && link.has_carrier && link.passes;
+    return link.is_there && link.has_carrier && link.has_route && link.passes;
 }
 
 bool PathWorld::carries(uint8_t slot, Transport transport) const {
     const Link& link = links_[slot];
     return leads(slot) &&
            (transport == Transport::Udp ? link.passes_udp && !link.swallows_data : !link.has_hole);
+}
+
+bool PathWorld::passes_udp(uint8_t slot, uint16_t port) const {
+    return links_[slot].passes_udp && (links_[slot].passes_first_port || port != kPorts[0]);
 }
 
 // All data and all questions arrive.
@@ -70,20 +76,20 @@ void PathWorld::appear(uint8_t slot) {
     change(slot, link);
 }
 
+void PathWorld::vanish(uint8_t slot) {
+    Link link = links_[slot];
+    link.is_there = false;
+    change(slot, link);
+    readdress(slot);
+}
+
 void PathWorld::readdress(uint8_t slot) {
     ++addresses_[slot];
     ++outages_[slot];
-    ++news;
     if (connection_ == slot) {
         connection_.reset();
     }
-    for (Way& each : ways_[slot]) {
-        each.has_view = false;
-        each.view = {};
-        each.owed_since = base::kNever;
-        each.works_since = base::kNever;
-        each.in_vain_since = base::kNever;
-    }
+    ways_[slot] = {};
     worse_at_ = now_;
     follow_truth();
 }
@@ -100,17 +106,27 @@ void PathWorld::change(uint8_t slot, Link link) {
         stuck_until_ = now_ + milliseconds(below(outage_ms + 1));
     }
     if (former.has_carrier != link.has_carrier) {
-        ++news;
         hints_.push_back(slot);
         if (!link.has_carrier) {
             ways_[slot][0].has_view = false;
             ways_[slot][0].view = {};
+            ways_[slot][0].liveness = {};
+            forget(slot);
         }
     }
-    if (former.cost != link.cost) {
-        ++news;
+    if (former.passes_first_port != link.passes_first_port) {
+        ways_[slot][0].works_since = base::kNever;
+        worse_at_ = now_;
     }
     follow_truth();
+}
+
+void PathWorld::forget(uint8_t slot) {
+    for (Way& each : ways_[slot]) {
+        each.rest.end();
+        each.lost_at = {};
+        each.failures.clear();
+    }
 }
 
 void PathWorld::forget_connections() {
@@ -179,8 +195,10 @@ void PathWorld::decide_if_due() {
     }
 }
 
-void PathWorld::plan(Kind kind, uint8_t slot, Transport transport, Duration after) {
-    const Event event{now_ + after, kind, slot, transport, outages_[slot], attempts_[slot]};
+void PathWorld::plan(Kind kind, const Candidate& way, Duration after) {
+    const Event event{
+        now_ + after,          kind,       way.uplink, way.transport, outages_[way.uplink],
+        attempts_[way.uplink], way.to.port};
     const auto place =
         std::upper_bound(events_.begin(), events_.end(), event,
                          [](const Event& one, const Event& other) { return one.at < other.at; });
@@ -191,7 +209,7 @@ void PathWorld::take(const Event& event) {
     const Link& link = links_[event.slot];
     const bool is_udp = event.transport == Transport::Udp;
     if (event.outages != outages_[event.slot] || !leads(event.slot) ||
-        (is_udp && !link.passes_udp)) {
+        (is_udp && !passes_udp(event.slot, event.port))) {
         return;
     }
     Way& taken = way(event.slot, event.transport);
@@ -201,7 +219,7 @@ void PathWorld::take(const Event& event) {
         }
         if (connection_ && connection_ != event.slot) {
             way(*connection_, Transport::Tcp).has_view = false;
-            way(*connection_, Transport::Tcp).owed_since = base::kNever;
+            way(*connection_, Transport::Tcp).liveness = {};
         }
         connection_ = event.slot;
         is_forgotten_ = false;
@@ -210,29 +228,37 @@ void PathWorld::take(const Event& event) {
         taken.view = {};
         taken.view.uplink = event.slot;
         taken.view.transport = Transport::Tcp;
-        taken.owed_since = base::kNever;
+        taken.liveness = {};
     } else if (!is_udp && is_blocked(event.slot)) {
         return;
     }
     if (!taken.has_view) {
         return;
     }
+    if (std::exchange(taken.view.port, event.port) != event.port && is_udp) {
+        taken.liveness = {};  // another path
+    }
     has_news_ = has_news_ || event.kind != Kind::Acknowledged || !taken.view.is_validated ||
                 taken.view.health != Health::Usable;
     const bool is_in_use =
         active() && active()->uplink == event.slot && active()->transport == event.transport;
     if (!is_in_use || (!is_busy_ && event.kind == Kind::Answer)) {
-        taken.owed_since = base::kNever;
+        taken.liveness.on_progress(0, false, now_);
     } else if (event.kind == Kind::Acknowledged) {
-        taken.owed_since = is_busy_ ? now_ : base::kNever;
+        taken.liveness.on_progress(is_busy_ ? kOwed : 0, false, now_);
         delivered_at_ = now_;
-        tries_ = 0;
+        for (auto& ways : ways_) {
+            for (Way& each : ways) {
+                each.failures.clear();
+            }
+        }
     }
+    taken.liveness.on_heard();
     taken.in_vain_since = base::kNever;
     taken.view.is_validated = true;
     taken.view.answered_at = now_;
     taken.view.smoothed_rtt = link.rtt;
-    taken.view.probe_timeout = timeout_of(link.rtt);
+    taken.view.probe_timeout = link.rtt + link.rtt / 2 + milliseconds(25);
 }
 
 // A steady flow. A sender slows down behind a throttle, and TCP does on a bad link.
@@ -246,10 +272,10 @@ void PathWorld::send_data() {
     if (!used.has_view) {
         return;
     }
-    used.owed_since = std::min(used.owed_since, now_);
+    used.liveness.on_sent(true, false, kOwed, now_);
     const bool is_udp = transport == Transport::Udp;
     if (!carries(slot, transport) || (!is_udp && is_blocked(slot)) ||
-        now_ < links_[slot].slow_until) {
+        (is_udp && !passes_udp(slot, active()->to.port)) || now_ < links_[slot].slow_until) {
         return;
     }
     const Link& link = links_[slot];
@@ -265,11 +291,17 @@ void PathWorld::send_data() {
     } else if (link.loss_percent >= 10) {
         sent = 1;
     }
-    used.view.down.arrived += sent - lost;
-    used.view.down.lost += lost;
+    policy::PathTraffic& traffic = link.loses_upward ? used.view.up : used.view.down;
+    traffic.arrived += sent - lost;
+    traffic.lost += lost;
+    used.view.has_full_queue = link.has_full_queue;
+    if (lost > 0) {
+        used.lost_at = now_;
+        lost_at_ = now_;
+    }
     used.view.delivered_bytes += (sent - lost) * kBytes;
     if (sent > lost) {
-        plan(Kind::Acknowledged, slot, transport, link.rtt);
+        plan(Kind::Acknowledged, *active(), link.rtt);
     }
 }
 
@@ -280,15 +312,10 @@ void PathWorld::look_at_health() {
             if (!each.has_view) {
                 continue;
             }
-            const Duration silent =
-                each.owed_since == base::kNever ? Duration{} : now_ - each.owed_since;
-            const Duration doubt = doubt_of(each.view);
-            const Health health = silent >= std::max<Duration>(doubt * 3 / 2, seconds(1))
-                                      ? Health::Dead
-                                  : silent >= doubt ? Health::Doubtful
-                                                    : Health::Usable;
+            each.liveness.on_time(timeout_of(each.view), now_);
+            const Health health = each.liveness.health(now_);
             const bool has_hole = transport == Transport::Tcp && links_[slot].has_hole &&
-                                  links_[slot].tells_hole && silent >= doubt / 2;
+                                  links_[slot].tells_hole && each.liveness.timeouts() > 0;
             has_news_ = has_news_ || health != each.view.health || has_hole != each.view.has_hole;
             each.view.health = health;
             each.view.has_hole = has_hole;
@@ -313,6 +340,8 @@ void PathWorld::decide() {
         each.remote = *base::IpAddress::parse("198.51.100.2");
         each.cost = links_[slot].cost;
         each.can_carry = links_[slot].has_carrier;
+        each.has_route = links_[slot].has_route;
+        each.is_weak = links_[slot].is_weak;
         facts.push_back(each);
         for (const Way& known : ways_[slot]) {
             if (known.has_view) {
@@ -320,22 +349,19 @@ void PathWorld::decide() {
             }
         }
     }
-    const std::vector<uint16_t> ports = {9347};
     const auto former = active();
     const bool worked = former && way(former->uplink, former->transport).has_view &&
                         way(former->uplink, former->transport).view.is_validated &&
                         way(former->uplink, former->transport).view.health == Health::Usable &&
                         !way(former->uplink, former->transport).view.has_hole;
     const policy::PathPlan plan =
-        manager_.decide({facts, views, ports, 9347, hints_, is_busy_}, now_);
+        manager_.decide({facts, views, kPorts, kPorts[0], hints_, is_busy_}, now_);
     trace(plan);
     hints_.clear();
     has_news_ = false;
     next_at_ = plan.next_at;
     if (plan.activate) {
-        ++moves;
-        returns += worked ? 1U : 0U;
-        most_tries = std::max(most_tries, ++tries_);
+        account(former, worked);
         activated_at_ = now_;
         leave(former);
         ask(*plan.activate);
@@ -348,8 +374,8 @@ void PathWorld::decide() {
 // The next path repeats the datagrams of one that works; one that has timed out owes an answer
 // until it gives one (path::Liveness). Nobody waits for a way that left the race.
 void PathWorld::leave(const std::optional<Candidate>& former) {
-    if (former && way(former->uplink, former->transport).view.health == Health::Usable) {
-        way(former->uplink, former->transport).owed_since = base::kNever;
+    if (former && former != active()) {
+        way(former->uplink, former->transport).liveness.on_taken_out(0, false);
     }
     for (uint32_t& attempt : attempts_) {
         ++attempt;
@@ -367,7 +393,7 @@ void PathWorld::ask(const Candidate& candidate) {
         !(asked.has_view && asked.view.health == Health::Usable && !asked.view.has_hole)) {
         ++attempts_[slot];
         if (leads(slot)) {
-            plan(Kind::Connected, slot, Transport::Tcp, 3 * link.rtt + wakes);
+            plan(Kind::Connected, candidate, 3 * link.rtt + wakes);
         }
         return;
     }
@@ -376,11 +402,12 @@ void PathWorld::ask(const Candidate& candidate) {
         asked.view.uplink = slot;
         asked.view.port = candidate.to.port;
     }
-    asked.owed_since = std::min(asked.owed_since, now_);
+    asked.liveness.on_sent(false, true, 0, now_);
     const bool is_lost =
         below(100) < link.loss_percent || (!is_tcp && link.is_throttled && one_in(2));
-    if (leads(slot) && !is_lost && (is_tcp ? !is_blocked(slot) : link.passes_udp)) {
-        plan(Kind::Answer, slot, candidate.transport, link.rtt + wakes);
+    if (leads(slot) && !is_lost &&
+        (is_tcp ? !is_blocked(slot) : passes_udp(slot, candidate.to.port))) {
+        plan(Kind::Answer, candidate, link.rtt + wakes);
     }
 }
 

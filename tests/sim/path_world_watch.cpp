@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <tuple>
+#include <utility>
 
 namespace continuo::tests {
 
@@ -25,7 +26,7 @@ Duration PathWorld::longest_doubt() const {
 }
 
 // docs/PATHS.md, "The stall that is allowed".
-Duration PathWorld::allowed(uint8_t slot, Transport transport) const {
+Duration PathWorld::allowed(uint8_t slot, Transport transport, TimePoint since) const {
     const auto uplinks =
         std::count_if(links_.begin(), links_.end(), [](const Link& each) { return each.is_there; });
     const Duration turns = uplinks * 2 * PathManager::kHeadStart;
@@ -44,41 +45,121 @@ Duration PathWorld::allowed(uint8_t slot, Transport transport) const {
         again = std::min<Duration>(PathManager::kLongestConnect,
                                    PathManager::kFirstRest + way(slot, transport).asked_in_vain);
         answer = 3 * rtt;
+        const Way& open = way(slot, transport);
+        if (open.dead_at >= since) {
+            answer += doubt_of(open.view) + PathManager::kHeadStart + 3 * kStep;
+        }
     }
-    // Each of the five terms ends with a step.
+    if (transport == Transport::Udp && !links_[slot].passes_first_port) {
+        answer += PathManager::kFirstRest + std::max<Duration>(PathManager::kFirstRest, turns);
+    }
+    if (way(slot, transport).rest.rests(now_)) {
+        answer += PathManager::kFirstRest;
+    }
+    // Each of the five terms ends with a step, and each turn and time-out does.
     return std::max(doubt, again) + turns + answer + std::max(longest_timeout, doubt) + rtt +
-           5 * kStep;
+           (7 + uplinks * 2) * kStep;
+}
+
+void PathWorld::fail(const std::string& what) {
+    if (fault.empty()) {
+        fault = what + " at " + std::to_string(base::to_ms(now_.time_since_epoch())) + " by " +
+                in_use();
+    }
+}
+
+// A way that works is left for a preferred one only when that has rested as long as its failures
+// ask for.
+void PathWorld::account(const std::optional<Candidate>& former, bool worked) {
+    const Candidate& next = *active();
+    const uint32_t address = std::exchange(active_address_, addresses_[next.uplink]);
+    if (former && former->uplink == next.uplink && former->transport == next.transport) {
+        return;
+    }
+    ++moves;
+    if (!former) {
+        return;
+    }
+    const Link& link = links_[former->uplink];
+    if (!link.is_there || !link.has_carrier || !link.has_route) {
+        return;
+    }
+    Way& left = way(former->uplink, former->transport);
+    if (!worked && address == addresses_[former->uplink]) {
+        left.rest.begin(now_);
+        left.failures.push_back(now_);
+    }
+    if (worked) {
+        ++returns;
+        if (way(next.uplink, next.transport).rest.rests(now_)) {
+            fail("what has to rest is taken for what works");
+        }
+    }
+}
+
+// docs/PATHS.md: within T of one stall a candidate fails 1 + log2(1 + T / kFirstRest) times.
+void PathWorld::watch_failures(const Way& witness, TimePoint since) {
+    since = std::max({since, witness.works_since, witness.rest.until()});
+    if (since > now_) {
+        return;
+    }
+    const Duration span = now_ - since;
+    longest_trouble = std::max(longest_trouble, span);
+    size_t may_be = 1;
+    for (Duration rest = PathManager::kFirstRest; rest <= span;
+         rest += rest + PathManager::kFirstRest) {
+        ++may_be;
+    }
+    for (const auto& ways : ways_) {
+        for (const Way& each : ways) {
+            const auto failures =
+                static_cast<size_t>(std::count_if(each.failures.begin(), each.failures.end(),
+                                                  [&](TimePoint at) { return at > since; }));
+            most_failures = std::max(most_failures, static_cast<uint32_t>(failures));
+            if (failures > may_be) {
+                fail("one fails " + std::to_string(failures) + " times within " +
+                     std::to_string(base::to_ms(span)) + " ms");
+            }
+        }
+    }
 }
 
 void PathWorld::watch() {
+    watch_rests();
     if (!is_busy_) {
-        tries_ = 0;
+        for (auto& ways : ways_) {
+            for (Way& each : ways) {
+                each.failures.clear();
+            }
+        }
         return;
     }
-    const TimePoint since = std::max({delivered_at_, activated_at_, worse_at_, busy_since_});
-    bool has_witness = false;
+    const TimePoint stalls_since = std::max({delivered_at_, worse_at_, busy_since_});
+    const TimePoint since = std::max(stalls_since, activated_at_);
     for (uint8_t slot = 0; slot < kUplinks; ++slot) {
         for (const Transport transport : {Transport::Udp, Transport::Tcp}) {
-            const Way& each = way(slot, transport);
+            Way& each = way(slot, transport);
+            if (transport == Transport::Tcp && each.has_view &&
+                (is_blocked(slot) || each.liveness.is_owed())) {
+                each.dead_at = now_;
+            }
             if (each.works_since == base::kNever) {
                 continue;
             }
-            has_witness = true;
+            watch_failures(each, stalls_since);
             const Duration stall = now_ - std::max(since, each.works_since);
-            const Duration bound = allowed(slot, transport);
+            const Duration bound = allowed(slot, transport, since);
             longest_stall = std::max(longest_stall, stall);
             longest_of_allowed =
                 std::max(longest_of_allowed,
                          static_cast<double>(stall.count()) / static_cast<double>(bound.count()));
-            if (stall > bound && fault.empty()) {
-                fault = "nothing delivered for " + std::to_string(base::to_ms(stall)) + " ms at " +
-                        std::to_string(base::to_ms(now_.time_since_epoch())) + " by " + in_use() +
-                        ", though " + name(slot, transport) + " works; allowed are " +
-                        std::to_string(base::to_ms(bound));
+            if (stall > bound) {
+                fail("nothing delivered for " + std::to_string(base::to_ms(stall)) + " ms though " +
+                     name(slot, transport) + " works; allowed are " +
+                     std::to_string(base::to_ms(bound)));
             }
         }
     }
-    tries_ = has_witness ? tries_ : 0;
 }
 
 std::string PathWorld::name(uint8_t slot, Transport transport) {
@@ -89,15 +170,39 @@ std::string PathWorld::in_use() const {
     return active() ? name(active()->uplink, active()->transport) : "nothing";
 }
 
+// UDP that lost much within the longest rest; and TCP, which may have carried less than the UDP of
+// any uplink did.
+bool PathWorld::may_rest_from_trial(uint8_t slot, Transport transport) const {
+    const TimePoint lost_at = transport == Transport::Udp ? way(slot, transport).lost_at : lost_at_;
+    return lost_at != TimePoint{} && now_ - lost_at < 2 * PathManager::kLongestTrialRest;
+}
+
+// By the account of this world: what the manager keeps in mind beyond that is wrong.
+bool PathWorld::has_to_rest(uint8_t slot, Transport transport) const {
+    return way(slot, transport).rest.rests(now_) ||
+           (manager_.rests_until(slot, transport) > now_ && may_rest_from_trial(slot, transport));
+}
+
+void PathWorld::watch_rests() {
+    for (uint8_t slot = 0; slot < kUplinks; ++slot) {
+        for (const Transport transport : {Transport::Udp, Transport::Tcp}) {
+            if (links_[slot].is_there && manager_.rests_until(slot, transport) > now_ &&
+                !has_to_rest(slot, transport)) {
+                fail(name(slot, transport) + " rests without a reason");
+            }
+        }
+    }
+}
+
 std::string PathWorld::best() const {
-    std::string best;
+    std::string best = "nothing";
     std::tuple<Transport, uint64_t> least;
     for (uint8_t slot = 0; slot < kUplinks; ++slot) {
         for (const Transport transport : {Transport::Udp, Transport::Tcp}) {
             const std::tuple key(transport, links_[slot].cost);
             const bool may_be_used =
-                name(slot, transport) == in_use() || manager_.rests_until(slot, transport) <= now_;
-            if (carries(slot, transport) && may_be_used && (best.empty() || key < least)) {
+                name(slot, transport) == in_use() || !has_to_rest(slot, transport);
+            if (carries(slot, transport) && may_be_used && (best == "nothing" || key < least)) {
                 best = name(slot, transport);
                 least = key;
             }

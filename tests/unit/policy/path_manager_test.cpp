@@ -354,6 +354,27 @@ TEST(PathManager, WhatRestsIsTakenIfNothingElseAnswers) {
     EXPECT_EQ(host.in_use(), "udp0");
 }
 
+TEST(PathManager, WhatRestsWaitsForAConnectionThatIsBeingMade) {
+    for (const bool connects : {true, false}) {
+        PathHost host = host_of(2);
+        host.way(0, Transport::Tcp).answers = false;
+        host.way(1, Transport::Tcp) = {connects, milliseconds(900), 0};
+        for (int n = 0; n < 4; ++n) {  // the last rest is 8 s
+            host.run(seconds(10));
+            ASSERT_EQ(host.in_use(), "udp0");
+            host.fall_silent(0);
+            host.run(milliseconds(20));
+            ASSERT_EQ(host.in_use(), "udp1");
+            host.recover(0);
+        }
+        host.fall_silent(1);
+        host.run(milliseconds(900));  // udp0 has answered
+        EXPECT_EQ(host.in_use(), "udp1");
+        host.run(seconds(4));  // among it a probe time-out of TCP
+        EXPECT_EQ(host.in_use(), connects ? "tcp1" : "udp0");
+    }
+}
+
 TEST(PathManager, OfThoseThatRestTheOneWithTheLeastRestIsTaken) {
     PathHost host = host_of(3);
     host.tcp_port = 0;

@@ -108,6 +108,28 @@ TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
     EXPECT_EQ(host.in_use(), "udp0");
 }
 
+TEST(PathManager, AnotherConnectionIsMadeAsSoonAsTheOneThatWasAskedIsDead) {
+    PathHost host = host_of(2);
+    host.way(1, Transport::Udp).answers = false;
+    PathView open;
+    open.uplink = 1;
+    open.transport = Transport::Tcp;
+    open.is_validated = true;
+    host.views.push_back(open);
+    host.way(0, Transport::Tcp).answers = false;
+    host.way(1, Transport::Tcp).answers = false;  // a NAT has forgotten it
+    host.fall_silent(0);
+    host.run(milliseconds(1800));  // asked twice
+    host.way(1, Transport::Tcp).answers = true;
+    host.view(1, Transport::Tcp)->health = path::Health::Doubtful;
+    const TimePoint since = host.now;
+    host.decide();
+    host.run(seconds(1));
+    EXPECT_EQ(host.in_use(), "tcp1");
+    ASSERT_FALSE(host.moves.empty());
+    EXPECT_LE(host.moves.back().at - since, PathManager::kHeadStart + milliseconds(40));
+}
+
 TEST(PathManager, HintsThatComeOftenAskOnceASecond) {
     PathHost host = host_of(2);
     host.udp_ports = {9347, 443, 53};
