@@ -2,7 +2,7 @@
 // draft-ietf-quic-ack-frequency): what arrived, and when to report it. Pure; each epoch has its
 // own.
 //
-//   owed     a PING came, or kAloneBytes with packets: alone, interval() after the first of them or
+//   owed     a PING came, or kOwedBytes with packets: alone, interval() after the first of them or
 //            the last ACK; at once after kEveryDatagrams
 //   urgent   something came that the sender waits for (SET, a kept section, a floor): the same
 //   other    only with a datagram that leaves anyway, kLazyInterval after the last ACK

@@ -8,8 +8,16 @@
 #include "common/wire/tunnel_header.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace continuo::session {
+
+// Room for the frames of a datagram without packets.
+inline constexpr uint32_t kControlBodyBytes = 1300;
+
+inline bool has_control_room(const std::optional<Destination>& destination) {
+    return destination && destination->budget_bytes >= kControlBodyBytes;
+}
 
 // ACKs in a body: the receiver voids a body with more than wire::kMaxFrames frames.
 struct AckCount {

@@ -18,7 +18,6 @@ using packet::NodeSide;
 namespace {
 
 // Bytes that an unproven tuple must still be allowed for acknowledgements to be sent there.
-constexpr uint64_t kUpkeepBytes = 1300;
 constexpr Duration kHousekeepingInterval = base::seconds(1);
 // The resequencer's memory is freed when it was not needed for this long.
 constexpr Duration kTrimAfter = base::seconds(30);
@@ -47,7 +46,7 @@ Session::Session(const SessionSettings& settings,
 
 Session::~Session() = default;
 
-EpochState* Session::sending() {
+EpochState* Session::sending() const {
     if (settings_.role == Role::Snapt && current_ && !current_->is_heard && previous_) {
         return previous_.get();
     }
@@ -415,16 +414,8 @@ TimePoint Session::next_deadline(TimePoint now) const {
     }
     TimePoint earliest = std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at(),
                                    resequencer_.next_deadline()});
-    const auto upkeep = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
-                                       : paths_.upkeep_destination(now);
-    if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
-        for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-            if (epoch != nullptr) {
-                epoch->each_ledger([&](uint8_t /*path*/, const AckLedger& ledger) {
-                    earliest = std::min(earliest, ledger.deadline());
-                });
-            }
-        }
+    if (const auto ack = next_lone_ack(now)) {
+        earliest = std::min(earliest, ack->due_at);
     }
     if (waiting_move_) {
         earliest = std::min(earliest, repeat_limit_.free_at());

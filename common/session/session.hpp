@@ -159,10 +159,14 @@ class Session : public flow::FlowOwner {
         Destination destination;
         bool is_doubt = false;  // otherwise only packets of flows in mode Redundant are copied
     };
+    struct LoneAck {
+        base::TimePoint due_at;
+        Destination destination;
+    };
     enum class Timer : uint8_t { Housekeeping, Count };
 
     // session.cpp
-    EpochState* sending();
+    EpochState* sending() const;
     packet::NodeSide sends_side() const;
     packet::NodeSide receives_side() const;
     const base::IpAddress& node_address(base::IpVersion version) const;
@@ -184,6 +188,12 @@ class Session : public flow::FlowOwner {
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
     void write_closed(EpochState& epoch, base::ByteWriter& body, size_t spare, base::TimePoint now);
+    bool leaves_room_for_ack(base::TrafficClass traffic_class);
+    void judge_losses();
+    std::optional<base::TrafficClass> pick(base::TimePoint now);
+    bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
+
+    // session_acks.cpp
     size_t write_frames(Draft& draft,
                         base::ByteWriter& body,
                         bool alone,
@@ -203,11 +213,9 @@ class Session : public flow::FlowOwner {
                          base::ByteWriter& body,
                          base::TimePoint now);
     static uint64_t ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence);
-    std::optional<uint8_t> lone_ack_path(base::TimePoint now) const;
-    bool leaves_room_for_ack(base::TrafficClass traffic_class);
-    void judge_losses();
-    std::optional<base::TrafficClass> pick(base::TimePoint now);
-    bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
+    template <typename Visit>
+    void each_reportable(const Visit& visit) const;
+    std::optional<LoneAck> next_lone_ack(base::TimePoint now) const;
 
     // session_super.cpp
     // A super-packet on its way, in runs.

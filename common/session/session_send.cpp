@@ -15,10 +15,6 @@ using base::TrafficClass;
 
 namespace {
 
-// Room for the frames of a datagram without packets.
-constexpr uint32_t kControlBodyBytes = 1300;
-// IP and UDP header, datagram header and tag of a lone ACK, beside the frame.
-constexpr size_t kBesideLoneAck = 22;
 // A super-packet that takes longer than 1/kLongestAtRate s at the session's rate is cut up, or all
 // others would wait for it. A choice, like the burst of a rate.
 constexpr uint64_t kLongestAtRate = 20;
@@ -46,9 +42,11 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
         }
         const auto traffic_class = pick(now);
         // Behind a full datagram it would meet a full queue in the path.
-        if (traffic_class && !leaves_room_for_ack(*traffic_class) && lone_ack_path(now) &&
-            send_upkeep(batch, now)) {
-            continue;
+        if (traffic_class && !leaves_room_for_ack(*traffic_class)) {
+            const auto ack = next_lone_ack(now);
+            if (ack && ack->due_at <= now && send_upkeep(batch, now)) {
+                continue;
+            }
         }
         const bool is_urgent = traffic_class && base::is_low_delay(*traffic_class);
         if ((!is_urgent && send_kept(batch, now)) ||
@@ -236,30 +234,22 @@ bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
            next->length + kRoom <= paths_.path(*active).mtu;
 }
 
-// The path whose acknowledgements leave alone now.
-std::optional<uint8_t> Session::lone_ack_path(TimePoint now) const {
-    std::optional<uint8_t> due;
-    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
-                due = ledger.wants(false, now) ? path : due;
-            });
-        }
-    }
-    return due ? paths_.acknowledges_by(*due, now) : std::nullopt;
-}
-
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = sending();
-    const bool wants_floor = epoch->encoder.wants_floor();
-    const auto ack_path = lone_ack_path(now);
-    if (!ack_path && !keepalive_due_ && !wants_floor) {
-        return false;
+    std::optional<Destination> destination;
+    if (keepalive_due_) {
+        destination = paths_.destination(TrafficClass::LtLd, now);
     }
-    const auto destination = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
-                             : ack_path ? paths_.destination_on(*ack_path, TrafficClass::LtLd, now)
-                                        : paths_.upkeep_destination(now);
-    if (!destination || destination->budget_bytes < kControlBodyBytes) {
+    const bool is_keepalive = has_control_room(destination);
+    if (!is_keepalive) {
+        const auto ack = next_lone_ack(now);
+        if (ack && ack->due_at <= now) {
+            destination = ack->destination;
+        } else if (epoch->encoder.wants_floor()) {
+            destination = paths_.upkeep_destination(now);
+        }
+    }
+    if (!has_control_room(destination)) {
         return false;
     }
     auto draft = start_draft(*destination, TrafficClass::LtLd, batch);
@@ -273,15 +263,16 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         wire::Ping{}.serialize(body);
         draft->has_ping = true;
     }
-    write_frames(*draft, body, true, now);
+    write_frames(*draft, body, !is_keepalive, now);
     if (body.size() > 0) {
         write_closed(*epoch, body, body.room(), now);
     }
     epoch->encoder.end_datagram();
-    if (body.size() == 0 && !keepalive_due_) {
+    if (body.size() == 0 && !is_keepalive) {
         return false;  // the byte credit did not allow it
     }
-    if (std::exchange(keepalive_due_, false)) {
+    if (is_keepalive) {
+        keepalive_due_ = false;
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
@@ -317,98 +308,6 @@ void Session::write_closed(EpochState& epoch, ByteWriter& body, size_t spare, Ti
         frame.serialize(body);
         spare -= std::min(spare, frame.size());
     }
-}
-
-// Writes acknowledgements that are due and take the draft's path, in at most `spare_bytes`: they
-// can wait for another datagram. FLOOR frames are written by whoever began the datagram.
-size_t Session::write_frames(
-    Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
-    const size_t before = body.size();
-    const bool is_current = draft.epoch == current_.get();
-    for (EpochState* epoch : {draft.epoch, is_current ? previous_.get() : nullptr}) {
-        if (epoch == nullptr) {
-            continue;
-        }
-        epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
-            const bool is_alone = alone && body.size() == 0 && !keepalive_due_;
-            if (ledger.wants(!is_alone, now) &&
-                paths_.acknowledges_by(path, now) == draft.destination.path) {
-                const size_t start = body.size();
-                write_acks(draft, *epoch, path, is_alone, body, std::min(body.room(), spare_bytes),
-                           now);
-                spare_bytes -= std::min(spare_bytes, body.size() - start);
-            }
-        });
-    }
-    return body.size() - before;
-}
-
-uint64_t Session::ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence) {
-    return uint64_t{epoch.number} << 48U | uint64_t{space} << 32U | sequence;
-}
-
-bool Session::write_ack_frame(const AckBlock& block,
-                              uint8_t path,
-                              const EpochState& epoch,
-                              Draft& draft,
-                              ByteWriter& body,
-                              TimePoint now) {
-    wire::Ack head;
-    head.space = {block.traffic_class, path, 0};
-    head.previous_epoch = &epoch != draft.epoch;
-    head.delay =
-        static_cast<uint32_t>(std::min<int64_t>(block.delay / wire::kAckTimeUnit, UINT32_MAX));
-    head.interval_ms = static_cast<uint32_t>(base::to_ms(epoch.ledgers[path]->interval(now)));
-    head.clock = path::RelativeDelay::clock_at(now - block.delay);
-    const auto ranges = std::span(block.ranges).first(block.range_count);
-    head.missing = block.ranges[0].last + 1 - block.received;
-    const size_t before = body.size();
-    // All or none: ranges left out would count as reported.
-    if (!draft.acks.has_room_for(ranges.size()) ||
-        wire::write_ack(body, head, ranges) < ranges.size()) {
-        body.rewind(before);
-        return false;
-    }
-    ++draft.acks.frames;
-    draft.acks.ranges += ranges.size();
-    return true;
-}
-
-// True when something was written.
-bool Session::write_acks(Draft& draft,
-                         EpochState& epoch,
-                         uint8_t path,
-                         bool is_alone,
-                         ByteWriter& body,
-                         size_t room_bytes,
-                         TimePoint now) {
-    AckLedger& ledger = epoch.ledger(path);
-    const size_t count = ledger.build(scratch_.acks, now);
-    const size_t before = body.size();
-    const AckCount acks_before = draft.acks;
-    const base::MutableByteView room =
-        draft.datagram.subspan(draft.header.size() + before, std::min(room_bytes, body.room()));
-    ByteWriter frames(room);
-    size_t written = 0;
-    while (written < count &&
-           write_ack_frame(scratch_.acks[written], path, epoch, draft, frames, now)) {
-        ++written;
-    }
-    // ACKs that may leave alone are not cut to be piggybacked.
-    if (written == 0 || (written < count && !is_alone)) {
-        draft.acks = acks_before;
-        return false;
-    }
-    body.reserve(frames.size());
-    counters_.acks_sent += written;
-    const size_t bytes =
-        frames.size() +
-        (is_alone ? outer_overhead(draft.destination.to.address) + kBesideLoneAck : 0);
-    draft.space->note_acks();
-    ledger.on_sent(std::span(scratch_.acks).first(written),
-                   ack_id(*draft.epoch, draft.space_number, draft.space->next), bytes,
-                   written == count, now);
-    return true;
 }
 
 std::optional<TrafficClass> Session::pick(TimePoint now) {

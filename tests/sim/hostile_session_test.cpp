@@ -189,6 +189,33 @@ TEST(HostilePeer, AnAcknowledgementOfWhatWasNeverSentIsABadBody) {
     }
 }
 
+// SNAPT sends under the former keys until a valid body comes under the new ones, and cannot
+// acknowledge a datagram of theirs before.
+TEST(HostilePeer, AVoidBodyUnderNewKeysLeavesNoDeadlineInThePast) {
+    Victim victim(Role::Snapt);
+    wire::Announce announce;
+    announce.mtu = 1500;
+    announce.active = true;
+    announce.number = 1;
+    std::vector<uint8_t> body = body_of(announce);
+    const std::vector<uint8_t> padding = body_of(wire::Pad{1200});
+    body.insert(body.end(), padding.begin(), padding.end());  // three times as much may be sent
+    victim.receive_body(kFirst, body);
+    victim.receive_body(kFirst, body_of(wire::Ping{}));
+    victim.advance(base::seconds(1));
+    ASSERT_FALSE(victim.drain().empty());
+
+    victim.install_next_epoch();
+    const std::vector<uint8_t> void_body(1200, 0xFF);
+    for (int i = 0; i < 4; ++i) {  // an ACK is owed for them
+        victim.receive_body(kFirst, void_body);
+    }
+    ASSERT_EQ(count(victim, DropReason::BadBody), 4U);
+    victim.advance(base::milliseconds(40));
+    victim.drain();
+    EXPECT_GT(victim.session().next_deadline(victim.now), victim.now);
+}
+
 TEST(HostilePeer, PiecesThatNeverCompleteAreCountedAndGiveWay) {
     Victim victim(Role::Snapt);
     const std::vector<uint8_t> piece(1200, 0xEE);

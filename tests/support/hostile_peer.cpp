@@ -48,7 +48,7 @@ packet::FiveTuple own_tuple(size_t which) {
 }  // namespace
 
 Victim::Victim(session::Role role, crypto::Protection protection)
-    : role_(role), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
+    : role_(role), protection_(protection), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
     session::SessionSettings settings;
     settings.role = role;
     settings.memory = &memory;
@@ -58,12 +58,7 @@ Victim::Victim(session::Role role, crypto::Protection protection)
     settings.node_ipv4 = *base::IpAddress::parse(is_node ? "192.0.0.5" : "100.64.0.2");
     settings.node_ipv6 = *base::IpAddress::parse(is_node ? "64:ff9b:1::c000:5" : "fd93:47::2");
     session_ = std::make_unique<session::Session>(settings, *this, workspace().scratch, random_);
-    session::EpochInstall keys;
-    keys.epoch = 1;
-    keys.sealer = std::move(crypto::make_cipher(protection, key_material(1), kTagBytes)).value();
-    keys.opener = std::move(crypto::make_cipher(protection, key_material(2), kTagBytes)).value();
-    peer_sealer_ = std::move(crypto::make_cipher(protection, key_material(2), kTagBytes)).value();
-    session_->install_epoch(std::move(keys), now);
+    install_next_epoch();
     if (is_node) {
         session_->paths().add(0, peer_, 1500, now);
         session_->paths().activate(0, now);
@@ -73,6 +68,16 @@ Victim::Victim(session::Role role, crypto::Protection protection)
     }
 }
 
+void Victim::install_next_epoch() {
+    session::EpochInstall keys;
+    keys.epoch = ++epoch_;
+    keys.sealer = std::move(crypto::make_cipher(protection_, key_material(1), kTagBytes)).value();
+    keys.opener = std::move(crypto::make_cipher(protection_, key_material(2), kTagBytes)).value();
+    peer_sealer_ = std::move(crypto::make_cipher(protection_, key_material(2), kTagBytes)).value();
+    next_ = {};
+    session_->install_epoch(std::move(keys), now);
+}
+
 Victim::~Victim() {
     session_.reset();
 }
@@ -80,7 +85,7 @@ Victim::~Victim() {
 void Victim::receive_body(const wire::Space& space, base::ByteView body) {
     const size_t slot = session::space_slot(wire::space_number(space));
     wire::TunnelHeader header;
-    header.epoch = 1;
+    header.epoch = static_cast<uint8_t>(epoch_);
     header.traffic_class = space.traffic_class;
     header.path = space.path;
     header.session_id = kVictimId;

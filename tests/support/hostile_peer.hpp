@@ -32,6 +32,8 @@ class Victim : public session::SessionHost {
     // Takes all that is due to be sent, as sealed.
     std::vector<std::vector<uint8_t>> drain();
     void advance(base::Duration span);
+    // Installs the keys of the next epoch; what receive_body() seals is of it from then on.
+    void install_next_epoch();
 
     session::Session& session() { return *session_; }
     const std::vector<flow::Flow*>& known() const { return known_; }
@@ -67,6 +69,8 @@ class Victim : public session::SessionHost {
     flow::Flow* make_flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
 
     session::Role role_;
+    crypto::Protection protection_;
+    uint32_t epoch_ = 0;
     base::SeededRandom random_{7};
     std::map<std::string, std::unique_ptr<flow::Flow>> flows_;
     std::vector<std::unique_ptr<flow::LiveSlot>> slots_;
