@@ -159,6 +159,7 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     const bool was_heard = path.heard_at != TimePoint{};
     json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
                kMillisecondDigits);
+    json.field("rtt_min_ms", milliseconds_or_nan(path.rtt.minimum()), kMillisecondDigits);
     json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation()), kMillisecondDigits);
     json.field("lost_datagrams", path.lost_datagrams);
     json.field("late_datagrams", path.late_datagrams);

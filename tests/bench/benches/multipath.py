@@ -6,12 +6,11 @@ import platform
 from harness import measure
 from harness.measure import mean_with_interval, ratio
 from harness.process import Skip
-from harness.topology import Topology
+from harness.topology import ManyUplinks
 from harness.tunnels import Continuo, Plain, through
 
-# Mbit/s and one-way delay in ms of each path; the queue takes as long as Q_MS.
+# Mbit/s and one-way delay in ms of each path.
 SCENES = {"3 × 10 Mbit/s, 5/15/30 ms": [(10, 5), (10, 15), (10, 30)], "30 and 10 Mbit/s, 1/50 ms": [(30, 1), (10, 50)]}
-Q_MS = 100
 STRATEGIES = ["packet", "data+ack", "data", "ack"]
 # Congestion control and tcp_recovery of both ends: Reno as [T] had it, which takes three duplicate acknowledgements for a loss.
 CONTROLS = {"cubic": ("cubic", 1), "reno without RACK": ("reno", 0)}
@@ -20,37 +19,6 @@ ONE, BY_FLOW = "one uplink", "flow"
 
 def by_packet(strategy):
     return f"packet ({strategy})"
-
-
-class ManyUplinks(Topology):
-    """As Topology, with a cable of its own from the node to the core for each of `links`, and no NAT."""
-
-    def __init__(self, load, links):
-        self.links = links
-        super().__init__(load)
-
-    def _build(self, delay_ms, hops):
-        self._add("node", "core", "server", "inet")
-        for number, (megabits, delay) in enumerate(self.links, 1):
-            cable = f"cable{number}"
-            self._add(cable)
-            self.run(cable, ["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
-            self._connect("node", f"up{number}", cable, "near")
-            self._connect(cable, "far", "core", f"up{number}")
-            relay = os.path.join(os.path.dirname(self.load), "link_relay")
-            queue = megabits * 1_000_000 // 8 * Q_MS // 1000
-            self.start(cable, [relay, "near", "far", "rate", f"{megabits}M", "delay", f"{delay}ms", "queue-bytes", queue]).wait_ready()
-            self.ip("core", [f"addr add 192.168.{number}.1/24 dev up{number}"])
-            self.ip("node", [f"addr add 192.168.{number}.2/24 dev up{number}",
-                             f"route add default via 192.168.{number}.1 dev up{number} metric {100 * number}"])
-        self._join_server(delay_ms)
-        self._join_inet(hops)
-        self._forward("core")
-        self.ip("server", ["route replace 192.168.0.0/16 via 198.51.100.1"])
-
-    def set_recovery(self, recovery):
-        for short in ("node", "inet"):
-            self.run(short, ["sysctl", "-qw", f"net.ipv4.tcp_recovery={recovery}"])
 
 
 class Mptcp(Plain):

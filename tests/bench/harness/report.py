@@ -81,7 +81,7 @@ class Result:
         bounds = "  ".join(f"{key} {sign} {number(row[key])}" for key in ("must", "goal") if row[key] is not None)
         if "reason" in row:
             bounds = f"{bounds}  {row['reason']}".strip() if row["value"] is not None else row["reason"]
-        return f"{self.bench:<13}{row['name']:<64}{value_of(row):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
+        return f"{self.bench:<14}{row['name']:<64}{value_of(row):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
 
     def plot(self, title, x_label, y_label, series, kind="line", **options):
         """`series` is {name: [[x, y], …]}, or {name: {category: y}} for kind "bar"."""

@@ -223,6 +223,54 @@ class Topology:
             topology.close()
 
 
+class ManyUplinks(Topology):
+    """As Topology, with a cable of its own from the node to the core for each of `links` (Mbit/s, one-way delay in ms), and no
+    NAT. A cable's queue takes Q_MS."""
+    Q_MS = 100
+
+    def __init__(self, load, links):
+        self.links = links
+        self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-links-")
+        super().__init__(load)
+
+    def _build(self, delay_ms, hops):
+        self._add("node", "core", "server", "inet")
+        for number, (megabits, delay) in enumerate(self.links, 1):
+            cable = f"cable{number}"
+            self._add(cable)
+            self.run(cable, ["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
+            self._connect("node", f"up{number}", cable, "near")
+            self._connect(cable, "far", "core", f"up{number}")
+            queue = megabits * 1_000_000 // 8 * self.Q_MS // 1000
+            self.start(cable, [self._relay(), "near", "far", "--control", self._control(number), "rate", f"{megabits}M", "delay",
+                               f"{delay}ms", "queue-bytes", queue]).wait_ready()
+            self.ip("core", [f"addr add 192.168.{number}.1/24 dev up{number}"])
+            self.ip("node", [f"addr add 192.168.{number}.2/24 dev up{number}",
+                             f"route add default via 192.168.{number}.1 dev up{number} metric {100 * number}"])
+        self._join_server(delay_ms)
+        self._join_inet(hops)
+        self._forward("core")
+        self.ip("server", ["route replace 192.168.0.0/16 via 198.51.100.1"])
+
+    def _relay(self):
+        return os.path.join(os.path.dirname(self.load), "link_relay")
+
+    def _control(self, number):
+        return f"{self.folder}/{number}"
+
+    def tell(self, number, words):
+        """What the relay of that cable answers to `stats`, or to settings ("a-to-b" is upwards)."""
+        return run([self._relay(), "--tell", self._control(number), *words])
+
+    def set_recovery(self, recovery):
+        for short in ("node", "inet"):
+            self.run(short, ["sysctl", "-qw", f"net.ipv4.tcp_recovery={recovery}"])
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 def run_ethtool(topology, short, device):
     """Frames on this link are what a real wire would carry."""
     try:
