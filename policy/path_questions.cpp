@@ -135,9 +135,12 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
 
 void PathManager::probe(Look& look, const Option& option) {
     Memory& memory = *option.memory;
-    const bool is_overdue = option.is_unanswered() && look.now - memory.asked_at >= kFirstRest;
-    if (is_overdue && option.transport == Transport::Udp) {
+    if (!option.is_unanswered()) {
+        memory.unanswered_since = look.now;
+    } else if (option.transport == Transport::Udp &&
+               look.now - memory.unanswered_since >= kFirstRest) {
         ++memory_[option.uplink->slot].port;
+        memory.unanswered_since = look.now;
     }
     if (option.has_lost_connection()) {
         memory.asking.end();

@@ -95,6 +95,25 @@ TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
     EXPECT_EQ(host.view(0, Transport::Udp)->health, path::Health::Usable);
 }
 
+// Each trouble asks all others at once: more often than a port has time for its answer.
+TEST(PathManager, TroublesThatFollowSoonDoNotKeepTheNextPortFromBeingAsked) {
+    PathHost host = host_of(3);
+    host.udp_ports = {9347, 443};
+    host.tcp_port = 0;
+    host.fall_silent(0);
+    host.way(0, Transport::Udp) = {true, milliseconds(20), 443};
+    host.run(milliseconds(300));
+    ASSERT_EQ(host.in_use(), "udp1");
+    uint8_t silent = 1;
+    for (int n = 0; n < 10 && host.in_use() != "udp0"; ++n) {
+        host.fall_silent(silent);
+        silent = silent == 1 ? 2 : 1;  // answers, and falls silent when it is in use
+        host.recover(silent);
+        host.run(milliseconds(600));
+    }
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
 TEST(PathManager, NewsOfAnUplinkAsksAtOnce) {
     PathHost host = host_of(2);
     host.fall_silent(0);
