@@ -59,7 +59,7 @@ void Node::on_process_found(const packet::FiveTuple& tuple,
     } else if (node_flow.flow->state != flow::FlowState::Refused) {
         classify(node_flow, now);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 }  // namespace continuo::cnapt::node

@@ -16,11 +16,8 @@
 #include "common/control/message.hpp"
 #include "common/control/no_forwarding.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/figures.hpp"
+#include "common/dataplane/packet_engine.hpp"
 #include "common/dataplane/recording.hpp"
-#include "common/dataplane/session_driver.hpp"
-#include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/io/netfilter.hpp"
@@ -177,9 +174,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Opens the TUN device and follows the host's addresses. On failure `failure` has the text.
     base::Result<void> start(std::string& failure);
     // Whether the TUN device outlives this node. False: it could not be set.
-    bool keep_device(bool is_kept) {
-        return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
-    }
+    bool keep_device(bool is_kept) { return engine_.keep_tun(is_kept); }
 
     // --- Control, on the data loop
     // Port 0: not known yet.
@@ -259,14 +254,14 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
-    base::DropCounters all_drops() const;
-    const dataplane::EndedSessions& ended() const { return ended_; }
+    base::DropCounters all_drops() const { return engine_.all_drops(); }
+    const dataplane::EndedSessions& ended() const { return engine_.ended(); }
     // Totals of all sessions, including ended ones.
-    report::ClassFigureTable sent() const;
-    dataplane::ReceivedFigures received() const;
+    report::ClassFigureTable sent() const { return engine_.sent(); }
+    dataplane::ReceivedFigures received() const { return engine_.received(); }
     const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
-    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
-    dataplane::TunPort& tun() { return *tun_port_; }
+    const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
+    dataplane::TunPort& tun() { return engine_.tun(); }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
     io::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
@@ -293,9 +288,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override {
-        tun_port_->coalescer().flush();
-    }
+    void on_held_delivered(session::Session& /*session*/) override { engine_.flush(); }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -457,25 +450,17 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     base::Random& random_;
     NodeEvents& events_;
     base::DropCounters drops_;
-    packet::PacketPool pool_;
-    session::SessionScratch scratch_;
-    base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
+    dataplane::PacketEngine engine_;  // outlives flows and sessions
     flow::HeapSlots slots_;
     flow::HostShares hosts_;  // a gateway's hosts
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
-    std::unique_ptr<io::TunDevice> tun_;
-    std::unique_ptr<dataplane::TunPort> tun_port_;
-    std::unique_ptr<io::Poller> tun_poller_;
     std::unique_ptr<uplinks::Uplinks> uplinks_;
     std::unique_ptr<io::NetMonitor> monitor_;
     std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
-    dataplane::DatagramReceiver receiver_;
-    dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
-    dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
     io::DeadlineTimer fallback_timer_;

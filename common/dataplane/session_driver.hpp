@@ -7,6 +7,7 @@
 #include "common/io/event_loop.hpp"
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace continuo::dataplane {
@@ -41,6 +42,8 @@ class SessionDriver {
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.forget(flow); }
     void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }
+    // In no particular order; valid until the next call.
+    std::span<session::Session* const> sessions() const { return heap_; }
 
   private:
     // A binary heap of the sessions by deadline; each knows its place, so an update allocates
