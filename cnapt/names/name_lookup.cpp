@@ -5,9 +5,9 @@
 #include "cnapt/settings/node_config.hpp"
 #include "cnapt/uplinks/borrowed_addresses.hpp"
 #include "cnapt/uplinks/nat64.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/system_random.hpp"
 
 #include <algorithm>
 #include <array>
@@ -91,7 +91,7 @@ ask(const base::Endpoint& server, const std::vector<uint8_t>& query, uint32_t fw
 bool ask_servers(const std::string& name,
                  const LookupPlaces& places,
                  std::vector<base::IpAddress>& found) {
-    io::SystemRandom random;
+    host::SystemRandom random;
     const auto servers = servers_beside_tunnel(places);
     for (int round = 0; round < kRounds; ++round) {
         for (const base::IpAddress& server : servers) {
@@ -193,8 +193,8 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
 
 // The usual name is reserved for such questions (RFC 2606).
 bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::string& name) {
-    const auto query =
-        make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));
+    const auto query = make_dns_query(name, base::IpVersion::V4,
+                                      static_cast<uint16_t>(host::SystemRandom().u64()));
     return ask(server, query, fwmark).has_value();
 }
 

@@ -74,10 +74,11 @@ base::Result<void> Node::start(std::string& failure) {
         journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
     }
     failure = "cannot look up processes";
-    lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
+    lookup_ = std::make_shared<process::ProcessLookup>(CTN_TRY(process::ProcessLookup::open()));
     if (is_gateway()) {
         failure = "cannot ask for connections of the LAN";
-        tracking_ = std::make_shared<io::NetfilterClient>(CTN_TRY(io::NetfilterClient::open()));
+        tracking_ = std::make_shared<netfilter::NetfilterClient>(
+            CTN_TRY(netfilter::NetfilterClient::open()));
     }
     worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
     failure = "cannot follow network changes";
@@ -85,9 +86,9 @@ base::Result<void> Node::start(std::string& failure) {
         loop_, settings_.uplinks,
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
         [this] { engine_.pump(); });
-    monitor_ = CTN_TRY(io::NetMonitor::start(
-        loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); },
-        io::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
+    monitor_ = CTN_TRY(netlink::NetMonitor::start(
+        loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
+        netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
     on_network_changed();
     engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);

@@ -17,14 +17,14 @@
 #include "common/control/no_forwarding.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/packet_engine.hpp"
-#include "common/dataplane/recording.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
-#include "common/io/netfilter.hpp"
 #include "common/io/pause_watcher.hpp"
-#include "common/io/process_lookup.hpp"
-#include "common/io/wireless_monitor.hpp"
 #include "common/io/worker_thread.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netlink/wireless_monitor.hpp"
+#include "common/process/process_lookup.hpp"
+#include "common/record/recording.hpp"
 #include "common/session/session.hpp"
 #include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
@@ -55,7 +55,7 @@ struct NodeSettings {
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     uplinks::UplinkRules uplinks;
     uplinks::OnLinkPolicy on_link;
-    dataplane::Recording recording;  // must outlive the Node
+    record::Recording recording;  // must outlive the Node
 };
 
 // An uplink that falls silent while in use is not used again for this long, doubled each time it
@@ -144,7 +144,7 @@ struct NodeFlow : flow::FlowDetails {
     std::shared_ptr<const classifier::Ruleset> ruleset;  // owns the views below
     classifier::Classification classification;
     uint8_t dscp = 0;
-    io::SocketOwner owner;
+    process::SocketOwner owner;
     std::string user;
     uint64_t committed_bits_per_s = 0;
     std::string refused_reason;
@@ -262,8 +262,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
     const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
     dataplane::TunPort& tun() { return engine_.tun(); }
-    const io::NetSnapshot& network() const { return monitor_->snapshot(); }
-    io::NetMonitor& monitor() const { return *monitor_; }
+    const netlink::NetSnapshot& network() const { return monitor_->snapshot(); }
+    netlink::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
     // Networks of uplinks with public addresses.
     const uplinks::OnLinkNetworks& on_link() const { return on_link_; }
@@ -367,7 +367,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node_hints.cpp
     // Follows Wi-Fi if this kernel supports it.
     void follow_wireless();
-    void on_wireless(const io::WirelessEvent& event);
+    void on_wireless(const netlink::WirelessEvent& event);
     void on_signal(uint32_t interface_index, base::TimePoint now);
     // Signal of the Wi-Fi uplinks in use.
     uint64_t received_on(uint8_t slot) const;
@@ -431,10 +431,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
     void look_up(NodeFlow& node_flow);
     void count_for_host(const packet::FiveTuple& tuple,
-                        const io::SocketOwner& owner,
+                        const process::SocketOwner& owner,
                         const std::optional<base::IpAddress>& host);
     void on_process_found(const packet::FiveTuple& tuple,
-                          const io::SocketOwner& owner,
+                          const process::SocketOwner& owner,
                           std::string user);
     // The SNAPTs for new flows; the best one is chosen. The data path does not notice the death of
     // an idle SNAPT, but its control link is lost.
@@ -457,8 +457,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
     std::unique_ptr<uplinks::Uplinks> uplinks_;
-    std::unique_ptr<io::NetMonitor> monitor_;
-    std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
+    std::unique_ptr<netlink::NetMonitor> monitor_;
+    std::unique_ptr<netlink::WirelessMonitor> wireless_;  // null: no Wi-Fi here
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
     io::DeadlineTimer housekeeping_;
@@ -466,8 +466,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::DeadlineTimer fallback_timer_;
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
-    std::shared_ptr<io::ProcessLookup> lookup_;
-    std::shared_ptr<io::NetfilterClient> tracking_;  // a gateway's connection tracking; on worker_
+    std::shared_ptr<process::ProcessLookup> lookup_;
+    std::shared_ptr<netfilter::NetfilterClient> tracking_;  // a gateway's connections; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     uplinks::OnLinkNetworks on_link_;
     std::vector<std::unique_ptr<SnaptLink>> links_;

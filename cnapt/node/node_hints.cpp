@@ -26,8 +26,8 @@ void Node::follow_wireless() {
     if (wireless_) {
         return;
     }
-    auto started = io::WirelessMonitor::start(
-        loop_, [this](const io::WirelessEvent& event) { on_wireless(event); });
+    auto started = netlink::WirelessMonitor::start(
+        loop_, [this](const netlink::WirelessEvent& event) { on_wireless(event); });
     if (started) {
         wireless_ = std::move(started).value();
     }
@@ -46,8 +46,8 @@ Uplinks::SlotSet Node::cut_slots() const {
     return slots;
 }
 
-void Node::on_wireless(const io::WirelessEvent& event) {
-    using Kind = io::WirelessEvent::Kind;
+void Node::on_wireless(const netlink::WirelessEvent& event) {
+    using Kind = netlink::WirelessEvent::Kind;
     const TimePoint now = loop_.now();
     switch (event.kind) {
     case Kind::Joined:

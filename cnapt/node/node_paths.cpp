@@ -271,7 +271,7 @@ Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
 // answer before it takes its place.
 void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     using session::PathState;
-    const io::NetSnapshot& network = monitor_->snapshot();
+    const netlink::NetSnapshot& network = monitor_->snapshot();
     if (link.is_on_stream && link.active_slot) {
         const Uplink* answers =
             best_uplink(link, slots_where(link, [this](uint8_t slot, const session::Path& path) {

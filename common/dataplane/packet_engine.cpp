@@ -9,7 +9,7 @@ PacketEngine::PacketEngine(io::EventLoop& loop,
                            SocketDirectory& sockets,
                            base::DropCounters& drops,
                            const EngineSettings& settings,
-                           InputQueues* inputs)
+                           turns::InputQueues* inputs)
     : loop_(loop)
     , drops_(drops)
     , recorder_(settings.recorder)
@@ -25,10 +25,10 @@ PacketEngine::PacketEngine(io::EventLoop& loop,
 PacketEngine::~PacketEngine() = default;
 
 base::Result<void> PacketEngine::open_tun(const std::string& device,
-                                          const io::TunOptions& options,
+                                          const host::TunOptions& options,
                                           TunPort::Written on_written,
                                           TunReadable on_readable) {
-    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(device, options)));
+    tun_ = std::make_unique<host::TunDevice>(CTN_TRY(host::TunDevice::open(device, options)));
     tun_port_ = std::make_unique<TunPort>(*tun_, pool_, drops_, std::move(on_written));
     tun_port_->record_to(recorder_);
     tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), std::move(on_readable));
@@ -64,7 +64,7 @@ bool PacketEngine::send_stream(const StreamPort& stream,
     if (pushed.is_taken && recorder_ != nullptr) {
         const base::IpAddress local = base::IpAddress::any(item.to.address.version);
         recorder_->streamed({{local, local_port}, item.to}, bytes, item.segment_bytes,
-                            PacketRecorder::Direction::Outbound);
+                            record::PacketRecorder::Direction::Outbound);
     }
     return pushed.is_taken;
 }

@@ -25,7 +25,7 @@ struct EngineSettings {
     size_t small_packets = 0;                        // buffers of the pool
     size_t large_packets = 0;                        // the same, for super-packets
     size_t max_kept_bytes = session::kMaxKeptBytes;  // of all sessions together
-    PacketRecorder* recorder = nullptr;              // null: nothing is recorded
+    record::PacketRecorder* recorder = nullptr;      // null: nothing is recorded
 };
 
 class PacketEngine {
@@ -36,7 +36,7 @@ class PacketEngine {
                  SocketDirectory& sockets,
                  base::DropCounters& drops,
                  const EngineSettings& settings,
-                 InputQueues* inputs = nullptr);
+                 turns::InputQueues* inputs = nullptr);
     PacketEngine(const PacketEngine&) = delete;
     PacketEngine& operator=(const PacketEngine&) = delete;
     ~PacketEngine();
@@ -45,7 +45,7 @@ class PacketEngine {
     using TunReadable = std::function<void()>;
     // Opens the TUN device; it is read after watch_tun(). Once.
     base::Result<void> open_tun(const std::string& device,
-                                const io::TunOptions& options,
+                                const host::TunOptions& options,
                                 TunPort::Written on_written,
                                 TunReadable on_readable);
     void watch_tun() { tun_poller_->watch(true); }
@@ -117,11 +117,11 @@ class PacketEngine {
   private:
     io::EventLoop& loop_;
     base::DropCounters& drops_;
-    PacketRecorder* recorder_;
+    record::PacketRecorder* recorder_;
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
     base::MemoryBudget kept_memory_;
-    std::unique_ptr<io::TunDevice> tun_;
+    std::unique_ptr<host::TunDevice> tun_;
     std::unique_ptr<TunPort> tun_port_;
     std::unique_ptr<io::Poller> tun_poller_;
     DatagramReceiver receiver_;

@@ -41,7 +41,7 @@ class SessionDriver {
     bool is_holding() const { return sender_.is_holding(); }
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.forget(flow); }
-    void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }
+    void record_to(record::PacketRecorder* recorder) { sender_.record_to(recorder); }
     // In no particular order; valid until the next call.
     std::span<session::Session* const> sessions() const { return heap_; }
 

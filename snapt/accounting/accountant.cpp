@@ -2,7 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -21,7 +21,7 @@
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
-#include "common/io/clock_sync.hpp"
+#include "common/host/clock_sync.hpp"
 #include "snapt/ledger/disk_reserve.hpp"
 #include "snapt/ledger/live_file.hpp"
 #include "snapt/ledger/record_store.hpp"
@@ -80,7 +80,7 @@ struct LedgerOptions {
     // that interval, are marked.
     std::function<bool()> is_clock_synchronised{};  // empty: always
     // Asked at each tick. Empty: only a wall clock that goes back is noticed.
-    std::function<std::optional<io::Clocks>()> clocks{};
+    std::function<std::optional<host::Clocks>()> clocks{};
 };
 
 struct SessionIdentity {

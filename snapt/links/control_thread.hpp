@@ -2,8 +2,8 @@
 // ControlServer.
 #pragma once
 
+#include "common/host/privileges.hpp"
 #include "common/io/event_loop.hpp"
-#include "common/io/privileges.hpp"
 
 #include <future>
 #include <thread>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
 
 #include <string>
 #include <vector>

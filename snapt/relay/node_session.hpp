@@ -7,12 +7,12 @@
 #include "common/control/message.hpp"
 #include "common/dataplane/datagram_queue.hpp"
 #include "common/dataplane/figures.hpp"
-#include "common/dataplane/frame_backlog.hpp"
-#include "common/dataplane/input_queues.hpp"
-#include "common/dataplane/turns.hpp"
 #include "common/flow/flow_share.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
+#include "common/turns/frame_backlog.hpp"
+#include "common/turns/input_queues.hpp"
+#include "common/turns/turns.hpp"
 #include "snapt/accounting/app_names.hpp"
 #include "snapt/accounting/user_meter.hpp"
 #include "snapt/relay/gone_flows.hpp"
@@ -66,12 +66,12 @@ std::string_view to_string(SessionEnd end);
 struct NodeSession;
 
 // Work caused by one sender: its datagrams over UDP and TCP, and packets made of them.
-struct Lane : dataplane::Turn {
+struct Lane : turns::Turn {
     Lane(NodeSession* owner, size_t queue_bytes, base::MemoryBudget* memory)
         : node(owner), queue(queue_bytes), backlog(memory) {}
     NodeSession* node;  // null: senders with an address of no session
-    dataplane::InputQueue queue;
-    dataplane::FrameBacklog backlog;
+    turns::InputQueue queue;
+    turns::FrameBacklog backlog;
     std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
     base::Endpoint stream_from;
     size_t at_once = 1;  // datagrams between clock readings: few after expensive ones
@@ -113,7 +113,7 @@ struct NodeSession : flow::FlowDetails {
                 session::SessionScratch& scratch,
                 base::Random& random)
         : session(settings, host, scratch, random)
-        , lane(this, dataplane::kInputQueueBytes, settings.memory) {}
+        , lane(this, turns::kInputQueueBytes, settings.memory) {}
     session::Session session;
     Lane lane;
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns

@@ -56,7 +56,7 @@ Relay::~Relay() {
 
 base::Result<void> Relay::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
-    io::TunOptions options;
+    host::TunOptions options;
     options.persistent = true;
     options.mtu = settings_.inner_mtu;
     CTN_TRY(engine_.open_tun(

@@ -7,10 +7,10 @@
 #include "common/control/epoch_keys.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/packet_engine.hpp"
-#include "common/dataplane/recording.hpp"
-#include "common/dataplane/sole_user.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/io/thread_time.hpp"
+#include "common/record/recording.hpp"
+#include "common/turns/sole_user.hpp"
 #include "snapt/nat/connection_room.hpp"
 #include "snapt/nat/refusals.hpp"
 #include "snapt/relay/charged_slots.hpp"
@@ -110,7 +110,7 @@ struct RelaySettings {
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
     nat::Refusals refusals;                            // of new flows
-    dataplane::Recording recording;                    // must outlive the Relay
+    record::Recording recording;                       // must outlive the Relay
     // Clock that measures the work for each session.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
     // Time that the data loop's thread has worked.
@@ -363,9 +363,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
-    bool goes_home(const dataplane::Input& input);
+    bool goes_home(const turns::Input& input);
     bool is_another_waiting(const NodeSession& node) const;
-    size_t handle_some(dataplane::Input& input, const Lane& lane, size_t most, base::TimePoint now);
+    size_t handle_some(turns::Input& input, const Lane& lane, size_t most, base::TimePoint now);
     void hand_over(NodeSession& node,
                    std::span<session::ReceivedDatagram> datagrams,
                    const Lane& lane,
@@ -392,18 +392,18 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::Random& random_;
     RelayEvents& events_;
     base::DropCounters drops_;
-    dataplane::InputQueues inputs_;
+    turns::InputQueues inputs_;
     dataplane::PacketEngine engine_;  // outlives flows and sessions
     ChargedSlots slots_;
     flow::FlowTable flows_;
     std::vector<std::unique_ptr<Listener>> listeners_;
-    dataplane::Turns turns_;
-    Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
+    turns::Turns turns_;
+    Lane strangers_{nullptr, turns::kStrangersQueueBytes, nullptr};
     std::optional<uint16_t> named_;  // by the newest of those datagrams
     size_t named_in_row_ = 0;        // this many in a row
     dataplane::PauseDetector input_pause_;
-    dataplane::SoleUser senders_;
-    dataplane::SoleUser receivers_;
+    turns::SoleUser senders_;
+    turns::SoleUser receivers_;
     base::TimePoint round_end_{};
     base::TimePoint round_over_at_ = settings_.clock();  // end of the latest one
     base::TimePoint turn_end_{};

@@ -1,5 +1,5 @@
 // Datagrams from the sockets to their sessions and on to the TUN device. The sockets are emptied
-// before anything is opened; then each sender has its turn (dataplane::Turns). Datagrams beyond its
+// before anything is opened; then each sender has its turn (turns::Turns). Datagrams beyond its
 // turns, and packets made of them, wait in its own lane or are dropped there.
 #include "common/wire/unsealed.hpp"
 #include "snapt/relay/relay.hpp"
@@ -12,8 +12,8 @@ namespace continuo::snapt::relay {
 using base::DropReason;
 using base::Duration;
 using base::TimePoint;
-using dataplane::Input;
-using dataplane::Turn;
+using turns::Input;
+using turns::Turn;
 
 namespace {
 
@@ -280,7 +280,7 @@ void Relay::hand_over(NodeSession& node,
                       const Lane& lane,
                       TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
-    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn && is_another_waiting(node)) {
+    if (!is_own_lane && turns_.credit(node.lane) < -turns::kTurn && is_another_waiting(node)) {
         node.refused_inputs += datagrams.size();
         return;
     }

@@ -1,8 +1,8 @@
 #include "snapt/rest/http_server.hpp"
 
 #include "common/base/ip_address.hpp"
+#include "common/host/unix_socket.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/unix_socket.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -279,7 +279,7 @@ Result<void> HttpServer::Inner::start() {
 Result<void> HttpServer::Inner::open(const std::string& address) {
     auto listener = std::make_unique<Listener>();
     if (address.starts_with('/')) {
-        listener->fd = CTN_TRY(io::unix_listen(address));
+        listener->fd = CTN_TRY(host::unix_listen(address));
         listener->path = address;
         bound.push_back(address);
     } else {

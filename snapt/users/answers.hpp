@@ -35,7 +35,7 @@ struct SnaptInfo {
     std::optional<uint64_t> refused_connections;  // absent: they are not limited
     std::vector<base::IpPrefix> deny;             // as effective_deny_list()
     std::vector<settings::SelfService> allow_self;
-    const dataplane::PacketRecorder* recorder = nullptr;
+    const record::PacketRecorder* recorder = nullptr;
 };
 
 // The `session_id` of `sessions`.
