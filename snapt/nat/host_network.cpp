@@ -309,7 +309,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     }
     auto taken = look_at_listeners(wants_all);
     if (!taken) {
-        return;  // what was taken may be so still
+        return;  // ports that were taken may be so still
     }
     RelayOptions nat = nat_;
     nat.source_ports = ports_left(source_ports(config_), taken->ports);

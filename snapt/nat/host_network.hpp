@@ -123,8 +123,8 @@ class HostNetwork {
     bool can_list_ = true;
     bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
     netfilter::OwnedTable guard_;
-    Prints prints_;                // of our tables as they were written; 0: not known
-    uint32_t generation_ = 0;      // of the whole nftables ruleset, at the last check
+    Prints prints_;                // our tables as they were written; 0: not known
+    uint32_t generation_ = 0;      // the whole nftables ruleset's, at the last check
     base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
     unsigned said_ = 0;
     unsigned unsaid_ = 0;
@@ -137,7 +137,7 @@ class HostNetwork {
     Others others_;
     std::string others_trouble_;
     base::TimePoint others_free_at_{};  // when the latest check of others' rules is paid for
-    uint32_t user_flows_ = 0;           // of the current limit table
+    uint32_t user_flows_ = 0;           // limit in the current table
     // State of the routing rule, by IP version.
     enum class Guard : uint8_t {
         Unset,

@@ -34,7 +34,7 @@ struct RelayOptions {
     std::vector<PortRange> source_ports = {PortRange{}};
     std::vector<base::IpPrefix> allow;
     std::vector<base::IpPrefix> deny;
-    std::vector<settings::SelfService> allow_self;  // of this host; nodes reach nothing else on it
+    std::vector<settings::SelfService> allow_self;  // this host's; nodes reach nothing else on it
 };
 
 // Destinations that nodes may not reach unless allowed: this host, loopback, link-local, RFC 1918,

@@ -39,7 +39,7 @@ class TakenPorts {
 
   private:
     std::vector<uint16_t> own_;
-    std::vector<uint16_t> short_lived_;  // of the last look, sorted
+    std::vector<uint16_t> short_lived_;  // seen at the last look, sorted
 };
 
 }  // namespace continuo::snapt::nat

@@ -22,7 +22,7 @@ class GoneFlows {
     static constexpr size_t kMostInOneGo = 256;
 
     struct Share {
-        size_t flows = 0;  // that the kernel has not forgotten yet
+        size_t flows = 0;  // not forgotten by the kernel yet
     };
 
     // Whether a user with `flows` flows may have another. `limit`: of its flows; 0: none. `most`:

@@ -158,7 +158,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     follow_meter(*node->second->share);
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked for it
+        drops_.add(DropReason::NoBinding);  // belongs to no flow: nobody here has asked for it
         return;
     }
     if (flow == nullptr) {

@@ -108,8 +108,8 @@ struct RelaySettings {
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
-    size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
-    nat::Refusals refusals;                            // of new flows
+    size_t max_kept_bytes = session::kMaxKeptBytes;    // all sessions together
+    nat::Refusals refusals;                            // for new flows
     record::Recording recording;                       // must outlive the Relay
     // Clock that measures the work for each session.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
@@ -229,7 +229,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // Totals of all sessions, including ended ones.
     report::ClassFigureTable sent() const { return engine_.sent(); }
     dataplane::ReceivedFigures received() const { return engine_.received(); }
-    const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
+    const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
     const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
     // Halves the fullest class of the session that holds most of the packet buffers. False: none
     // holds any.

@@ -107,7 +107,7 @@ struct HttpServer::Inner {
     using Exchange = HttpReply::Exchange;
     struct Listener {
         io::UniqueFd fd;
-        std::string path;                    // of a Unix socket
+        std::string path;                    // a Unix socket's; empty: TCP
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
     struct Connection {
@@ -167,7 +167,7 @@ struct HttpServer::Inner {
     io::DeadlineTimer accept_again;
     std::vector<std::unique_ptr<Listener>> listeners;
     MHD_Daemon* daemon = nullptr;
-    std::unique_ptr<io::Poller> poller;  // of the daemon
+    std::unique_ptr<io::Poller> poller;  // watches the daemon's descriptor
 };
 
 // libmicrohttpd notices only in its next turn.
