@@ -5,6 +5,7 @@
 #include "cnapt/settings/node_config.hpp"
 #include "cnapt/uplinks/borrowed_addresses.hpp"
 #include "cnapt/uplinks/nat64.hpp"
+#include "common/host/library_lookup.hpp"
 #include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <optional>
 
-#include <netdb.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -117,25 +117,6 @@ bool ask_servers(const std::string& name,
     return false;
 }
 
-void ask_library(const std::string& name, std::vector<base::IpAddress>& found) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* list = nullptr;
-    if (::getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) {
-        return;
-    }
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        std::array<char, NI_MAXHOST> text{};
-        if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                          NI_NUMERICHOST) == 0) {
-            if (const auto parsed = base::IpAddress::parse(text.data())) {
-                found.push_back(*parsed);
-            }
-        }
-    }
-    ::freeaddrinfo(list);
-}
-
 }  // namespace
 
 std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name) {
@@ -207,7 +188,7 @@ std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places) {
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places) {
     std::vector<base::IpAddress> found = find_in_hosts(text_of(places.hosts, kMaxHostsBytes), name);
     if (found.empty() && (!ask_servers(name, places, found) || found.empty())) {
-        ask_library(name, found);
+        return host::look_up_by_library(name);
     }
     return found;
 }

@@ -1,6 +1,7 @@
 // Checks of `snapt doctor`: where nodes come in, and where their packets go out.
 #include "common/daemon/remedy.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/library_lookup.hpp"
 #include "common/host/sysctl.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/netfilter/nft.hpp"
@@ -12,9 +13,7 @@
 #include "snapt/nat/relay_check.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include <netdb.h>
 #include <unistd.h>
 
 namespace continuo::snapt::commands {
@@ -67,27 +66,6 @@ void look_at_listeners(SnaptDoctor& doctor) {
                                  "restart snapt: `listen` was changed since its start");
         }
     }
-}
-
-std::vector<base::IpAddress> addresses_of(const std::string& name) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* list = nullptr;
-    std::vector<base::IpAddress> found;
-    if (::getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) {
-        return found;
-    }
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        std::array<char, NI_MAXHOST> text{};
-        if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                          NI_NUMERICHOST) == 0) {
-            if (const auto parsed = base::IpAddress::parse(text.data())) {
-                found.push_back(*parsed);
-            }
-        }
-    }
-    ::freeaddrinfo(list);
-    return found;
 }
 
 base::Result<netlink::NetSnapshot> look_at_network() {
@@ -217,7 +195,7 @@ void check_public(SnaptDoctor& doctor) {
     for (const config::HostPort& place : places) {
         const auto endpoint = place.endpoint();
         works.emplace_back([host = place.host, endpoint] {
-            return endpoint ? std::vector{endpoint->address} : addresses_of(host);
+            return endpoint ? std::vector{endpoint->address} : host::look_up_by_library(host);
         });
     }
     const auto addresses = daemon::within(doctor.deadline.time_for(kNameTime), works);
