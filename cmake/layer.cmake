@@ -57,18 +57,18 @@ endfunction()
 set(CONTINUO_APART
   classifier/ruleset.cpp cnapt/bypass/portal_control.cpp cnapt/bypass/portal_probe.cpp cnapt/doctor/doctor_login.cpp
   cnapt/doctor/doctor_network.cpp cnapt/names/name_lookup.cpp cnapt/names/resolv_file.cpp cnapt/settings/node_config.cpp
-  common/flow/index_allocator.cpp common/io/netlink_route.cpp common/io/privileges.cpp common/io/rule_monitor.cpp
-  common/io/udp_socket.cpp common/io/unix_server.cpp common/io/unix_socket.cpp common/io/wireless_monitor.cpp
+  common/flow/index_allocator.cpp common/netlink/netlink_route.cpp common/host/privileges.cpp common/netlink/rule_monitor.cpp
+  common/io/udp_socket.cpp common/host/unix_server.cpp common/host/unix_socket.cpp common/netlink/wireless_monitor.cpp
   common/packet/context_fields.cpp common/packet/reply.cpp common/packet/rewrite.cpp common/report/status_report.cpp
   common/session/path_proof.cpp common/session/path_set.cpp common/session/path_set_fallback.cpp
   common/session/path_silence.cpp snapt/accounting/usage_json.cpp snapt/cli.cpp snapt/cli_users.cpp
   snapt/ledger/ledger.cpp snapt/store/time_zone.cpp snapt/store/user_store.cpp snapt/users/user_commands.cpp
   tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/node/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp
-  tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp tests/unit/io/netlink_route_test.cpp
-  tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp tests/unit/io/tun_device_test.cpp
-  tests/unit/io/udp_socket_test.cpp tests/unit/io/wireless_monitor_test.cpp tests/unit/snapt/nat/nat_test.cpp
-  tests/unit/snapt/relay/relay_input_test.cpp tests/unit/support/link_model_test.cpp
+  tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp tests/unit/netlink/netlink_route_test.cpp
+  tests/unit/netfilter/nft_test.cpp tests/unit/process/process_lookup_test.cpp tests/unit/host/tun_device_test.cpp
+  tests/unit/io/udp_socket_test.cpp tests/unit/netlink/route_set_test.cpp tests/unit/netlink/wireless_monitor_test.cpp
+  tests/unit/snapt/nat/nat_test.cpp tests/unit/snapt/relay/relay_input_test.cpp tests/unit/support/link_model_test.cpp
   tests/unit/wire/tunnel_header_test.cpp tests/unit/wire/unsealed_test.cpp)
 function(continuo_unity target)
   if(NOT CONTINUO_UNITY)

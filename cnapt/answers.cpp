@@ -267,7 +267,7 @@ void write_handovers(JsonWriter& json, const Node& node) {
     json.end_object();
 }
 
-void write_routes(JsonWriter& json, const io::NetMonitor& monitor, const DaemonInfo& info) {
+void write_routes(JsonWriter& json, const netlink::NetMonitor& monitor, const DaemonInfo& info) {
     json.begin_object();
     json.field("followed", monitor.snapshot().routes.size());
     json.field("left_out", monitor.routes_left_out());

@@ -27,7 +27,7 @@ struct DaemonInfo {
     bool is_kill_switch = false;
     bool captures_ipv4 = true;  // as configured
     bool captures_ipv6 = true;
-    const dataplane::PacketRecorder* recorder = nullptr;
+    const record::PacketRecorder* recorder = nullptr;
     const names::DnsSwitch* dns = nullptr;
     const bypass::PlainControl* plain = nullptr;
 };

@@ -17,10 +17,10 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/figures.hpp"
-#include "common/dataplane/recording.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/sysctl.hpp"
-#include "common/io/system_random.hpp"
+#include "common/record/recording.hpp"
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class App final : public node::NodeEvents {
   public:
     App(RunOptions options,
         NodeConfig config,
-        dataplane::RecordingFiles files,
+        record::RecordingFiles files,
         names::DnsConnection dns_helper)
         : options_(std::move(options))
         , config_(std::move(config))
@@ -84,8 +84,8 @@ class App final : public node::NodeEvents {
         , dns_(loop_, config_.dns.servers, std::move(dns_helper), [this] { follow_links(); })
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
-                            const io::UnixRequest& raw,
-                            const io::UnixReply& reply) { on_request(request, raw, reply); },
+                            const host::UnixRequest& raw,
+                            const host::UnixReply& reply) { on_request(request, raw, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     // `configured`: what the configuration says; an option of the command line wins.
@@ -137,15 +137,15 @@ class App final : public node::NodeEvents {
     std::string reload();
     bool leaves_capture();
     void on_request(const report::JsonValue& request,
-                    const io::UnixRequest& raw,
-                    const io::UnixReply& reply);
+                    const host::UnixRequest& raw,
+                    const host::UnixReply& reply);
 
     RunOptions options_;
     NodeConfig config_;
     std::string node_name_;
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     io::EventLoop loop_;
-    dataplane::Recorders recorders_;
+    record::Recorders recorders_;
     capture::CaptureSwitch capture_;
     names::DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
@@ -223,13 +223,13 @@ base::Result<void> App::start(std::string& failure) {
     failure.clear();
     log(LogLevel::Info, "cnapt %s runs as node %s; until a SNAPT answers, %s",
         std::string(base::kVersion).c_str(), node_name_.c_str(), without_snapt());
-    io::notify_service_manager("READY=1\nSTATUS=running; no SNAPT has answered yet");
+    host::notify_service_manager("READY=1\nSTATUS=running; no SNAPT has answered yet");
     return {};
 }
 
 // Removes cnapt0 before the rules that keep its address off the uplinks.
 void App::stop() {
-    io::notify_service_manager("STOPPING=1");
+    host::notify_service_manager("STOPPING=1");
     controls_.close();
     dns_.end();
     if (portals_) {
@@ -328,7 +328,7 @@ size_t App::tell_status() const {
     if (up == 0) {
         status += std::string("; ") + without_snapt();
     }
-    io::notify_service_manager(status);
+    host::notify_service_manager(status);
     return up;
 }
 
@@ -375,8 +375,8 @@ void App::on_tick() {
 }
 
 void App::on_request(const report::JsonValue& request,
-                     const io::UnixRequest& raw,
-                     const io::UnixReply& reply) {
+                     const host::UnixRequest& raw,
+                     const host::UnixReply& reply) {
     const std::string command = request.text("command");
     if (command == "usage") {
         snapts_->ask_usage(raw.line,
@@ -447,7 +447,7 @@ int run_daemon(const RunOptions& options) {
         return report::kExitConfig;
     }
     const CaptureConfig& capture = loaded.config->capture;
-    const std::string why = capture.ipv6 ? io::ipv6_switched_off(capture.device) : "";
+    const std::string why = capture.ipv6 ? host::ipv6_switched_off(capture.device) : "";
     if (!why.empty()) {
         if (!capture.ipv4) {
             log(LogLevel::Error, "IPv6 is switched off on this host (%s): set capture.ipv4 = true",
@@ -458,7 +458,7 @@ int run_daemon(const RunOptions& options) {
             why.c_str());
     }
     config::Diagnostic complaint;
-    auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);
+    auto files = record::open_recording(loaded.config->debug, options.config, complaint);
     if (!files) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
@@ -467,7 +467,7 @@ int run_daemon(const RunOptions& options) {
         names::start_dns_helper(*loaded.config, options.state, options.socket);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
-    if (!daemon::reduce_rights(options, io::kNodeUser,
+    if (!daemon::reduce_rights(options, host::kNodeUser,
                                options.policy.empty() ? loaded.config->policy : options.policy,
                                kForStart)) {
         return report::kExitError;

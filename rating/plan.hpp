@@ -48,7 +48,7 @@ struct ClassTerms {
 struct Plan {
     std::string name;
     bool is_calibrated = false;   // false: k_x and k_d are guesses
-    double delay_unknown_ms = 0;  // of records whose delay was not measured
+    double delay_unknown_ms = 0;  // for records whose delay was not measured
     double p_min = 0;             // denarii/vu
     double p_max = 0;
     Discount discount;

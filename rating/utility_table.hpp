@@ -26,7 +26,7 @@ struct Slopes {
 
 class UtilityTable {
   public:
-    UtilityTable() = default;  // of no use until assigned
+    UtilityTable() = default;  // useless until assigned
     explicit UtilityTable(UtilityKnots knots);
 
     const UtilityKnots& knots() const { return knots_; }

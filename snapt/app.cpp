@@ -5,12 +5,12 @@
 #include "common/daemon/controls.hpp"
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/recording.hpp"
 #include "common/flow/live_slot.hpp"
-#include "common/io/clock_sync.hpp"
+#include "common/host/clock_sync.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/rule_monitor.hpp"
-#include "common/io/system_random.hpp"
+#include "common/netlink/rule_monitor.hpp"
+#include "common/record/recording.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/ledger/ledger_options.hpp"
 #include "snapt/ledger/new_ledger.hpp"
@@ -88,8 +88,8 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
 // Removes what this host can never do from the configuration. Returns why it has no IPv6 now, even
 // if that is only switched off; empty: it has.
 std::string fit_to_host(SnaptConfig& config) {
-    std::string why = config.inner.ipv6 ? io::ipv6_switched_off(config.inner.device) : "";
-    if (!why.empty() && !io::read_sysctl("net/ipv6/conf/all/disable_ipv6")) {
+    std::string why = config.inner.ipv6 ? host::ipv6_switched_off(config.inner.device) : "";
+    if (!why.empty() && !host::read_sysctl("net/ipv6/conf/all/disable_ipv6")) {
         config.inner.ipv6.reset();
     }
     return why;
@@ -97,18 +97,19 @@ std::string fit_to_host(SnaptConfig& config) {
 
 class App final : public control::CredentialSource {
   public:
-    App(daemon::RunOptions options, SnaptConfig config, dataplane::RecordingFiles files)
+    App(daemon::RunOptions options, SnaptConfig config, record::RecordingFiles files)
         : options_(std::move(options))
         , config_(std::move(config))
         , recorders_(loop_, config_.debug, std::move(files), config_.inner.device)
         , network_(config_, options_.state)
         , look_timer_(loop_, [this] { watch_network(false); })
         , worker_(loop_, "snapt-lease", kWorkerQueue, kWorkerNiceness)
-        , controls_(loop_,
-                    {[this](const report::JsonValue& request,
-                            const io::UnixRequest& /*raw*/,
-                            const io::UnixReply& reply) { requests_->on_request(request, reply); },
-                     [this] { return reload(); }, [this] { on_tick(); }}) {}
+        , controls_(
+              loop_,
+              {[this](const report::JsonValue& request,
+                      const host::UnixRequest& /*raw*/,
+                      const host::UnixReply& reply) { requests_->on_request(request, reply); },
+               [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     base::Result<void> start(std::string& failure);
     void run() {
@@ -141,9 +142,9 @@ class App final : public control::CredentialSource {
 
     daemon::RunOptions options_;
     SnaptConfig config_;
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     io::EventLoop loop_;
-    dataplane::Recorders recorders_;
+    record::Recorders recorders_;
     std::unique_ptr<RestService> rest_;             // outlives its answers
     std::unique_ptr<users::RequestDesk> requests_;  // likewise
     std::unique_ptr<accounting::Accountant> accountant_;
@@ -155,8 +156,8 @@ class App final : public control::CredentialSource {
     std::unique_ptr<relay::Relay> relay_;
     std::unique_ptr<links::ControlServer> server_;
     io::DeadlineTimer look_timer_;
-    std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
-    unsigned quick_looks_ = 0;                  // less one with each tick
+    std::unique_ptr<netlink::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
+    unsigned quick_looks_ = 0;                       // less one with each tick
     bool is_looking_ = false;
     nat::SettledForwarding trouble_;
     io::WorkerThread worker_;
@@ -213,7 +214,7 @@ base::Result<void> App::start(std::string& failure) {
     report::Findings findings;  // nodes would log in, and their packets go nowhere
     nat::check_relay(config_, findings);
     daemon::log_failures(findings);
-    if (auto monitor = io::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
+    if (auto monitor = netlink::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
         monitor_ = std::move(*monitor);
     }
     ports_renewed_at_ = started_at_;
@@ -249,7 +250,7 @@ base::Result<void> App::start(std::string& failure) {
     if (!trouble_.text().empty()) {
         tell_trouble();
     }
-    io::notify_service_manager("READY=1");
+    host::notify_service_manager("READY=1");
     log(LogLevel::Info, "snapt %s is up, leases from %s on %s", config_.name.c_str(),
         config_.inner.ipv4 ? config_.inner.ipv4->to_string().c_str() : "-",
         config_.inner.device.c_str());
@@ -257,7 +258,7 @@ base::Result<void> App::start(std::string& failure) {
 }
 
 void App::stop() {
-    io::notify_service_manager("STOPPING=1");
+    host::notify_service_manager("STOPPING=1");
     controls_.close();
     if (rest_) {
         rest_->stop();
@@ -385,7 +386,7 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
-    info.is_clock_synchronised = io::is_clock_synchronised();
+    info.is_clock_synchronised = host::is_clock_synchronised();
     info.utc_us = utc_us();
     const bool is_degraded =
         info.ledger->write_error || !info.ledger->booking_error.empty() || trouble_.is_serious();
@@ -479,13 +480,13 @@ int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
             why.c_str());
     }
     config::Diagnostic complaint;
-    auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);
+    auto files = record::open_recording(loaded.config->debug, options.config, complaint);
     if (!files) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
-    if (!daemon::reduce_rights(options, io::kRelayUser, {}, kForStart)) {
+    if (!daemon::reduce_rights(options, host::kRelayUser, {}, kForStart)) {
         return report::kExitError;
     }
     if (may_begin_anew && !begin_anew(options.state)) {

@@ -3,9 +3,9 @@
 #include "common/config/keys.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/privileges.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
-#include "common/io/system_random.hpp"
 #include "common/io/unique_fd.hpp"
 #include "common/report/check_report.hpp"
 #include "common/report/status_report.hpp"
@@ -205,10 +205,10 @@ CommandOutput user_command_offline(const ParsedCommand& command,
     if (!users) {
         return failure("cannot open " + database + ": " + describe(users.error()));
     }
-    io::SystemRandom random;
+    host::SystemRandom random;
     const users::UserResult result =
         users::run_user_request(**users, config, request, daemon::utc_us(), random);
-    io::match_owner(state);
+    host::match_owner(state);
     if (!result.error.empty()) {
         return failure(result.error);
     }
@@ -261,15 +261,15 @@ CommandOutput init_command(const ParsedCommand& command) {
     if (const auto users = store::UserStore::open(state); !users) {
         return failure("cannot make the database in " + state + ": " + describe(users.error()));
     }
-    io::match_owner(state);
+    host::match_owner(state);
     config::Key identity_key{};
-    io::SystemRandom().fill(identity_key);
+    host::SystemRandom().fill(identity_key);
     if (const int reason =
             write_new_file(path, settings::render_snapt_config(name, addresses, identity_key));
         reason != 0) {
         return failure("cannot write " + path + ": " + std::generic_category().message(reason));
     }
-    io::share_with_service(path, io::kRelayUser);
+    host::share_with_service(path, host::kRelayUser);
     const std::string config_option = path == kDefaultConfig ? "" : " --config " + path;
     const std::string state_option = state == kDefaultState ? "" : " --state " + state;
     CommandOutput output;

@@ -91,7 +91,7 @@ struct RestService::Inner final : rest::Backend {
     std::map<std::string, std::string> sessions_of;  // JSON arrays, by user
     std::map<std::string, size_t> jobs;              // by token
     std::vector<std::string> addresses;
-    std::deque<std::pair<size_t, Done>> pages;  // that wait
+    std::deque<std::pair<size_t, Done>> pages;  // waiting ones
     bool is_page_asked = false;
     io::DeadlineTimer page_timer{thread.loop(), [this] { ask_next_page(); }};
 };

@@ -28,7 +28,7 @@ inline constexpr size_t kMaxTokenJobs = 4;
 
 struct RestOptions {
     std::vector<std::string> listen;  // as HttpServer::listen()
-    std::string name;                 // of the SNAPT
+    std::string name;                 // the SNAPT's
     std::string state_directory;
 };
 

@@ -26,7 +26,7 @@ void tell_links(node::Node& node,
     for (const std::string& name : in_use) {
         const bool is_known = std::find(closed.begin(), closed.end(), name) != closed.end();
         // Names of another VPN are its servers' business.
-        const io::LinkEntry* link = node.network().link(name);
+        const netlink::LinkEntry* link = node.network().link(name);
         const bool is_vpn = link != nullptr && uplinks::is_tunnel(*link);
         if (has_names && !is_known && !is_vpn && uplinks::is_safe_interface_name(name)) {
             closed.push_back(name);

@@ -103,7 +103,7 @@ std::vector<base::IpPrefix> PlainControl::not_forwarded() const {
 
 void PlainControl::tell() {
     capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
-    node_.monitor().watch(this, resolvers_.servers(), io::WatchRank::Second);
+    node_.monitor().watch(this, resolvers_.servers(), netlink::WatchRank::Second);
     uplinks::PlainPlaces places{denied(), {}, node::carriers_in_use(node_)};
     std::vector<base::IpPrefix> near = config_.exclude;
     if (config_.kill_switch) {

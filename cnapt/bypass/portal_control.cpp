@@ -139,7 +139,7 @@ const Uplink* PortalControl::captive_uplink(const std::string& interface) {
 // The way leads by the default route of that uplink.
 std::optional<capture::PortalBypass> PortalControl::bypass_of(const Uplink& uplink,
                                                               uint32_t user) const {
-    for (const io::RouteEntry& route : node_.network().routes) {
+    for (const netlink::RouteEntry& route : node_.network().routes) {
         if (route.destination.length == 0 && route.interface_index == uplink.interface_index &&
             route.destination.address.version == base::IpVersion::V4) {
             return capture::PortalBypass{uplink.interface, route.gateway, user};

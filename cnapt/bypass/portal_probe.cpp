@@ -1,6 +1,6 @@
 #include "cnapt/bypass/portal_probe.hpp"
 
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -55,7 +55,7 @@ control::PortalAnswer ask_at(const PortalQuestion& question, const base::Endpoin
     if (!fd) {
         return {};
     }
-    io::SystemRandom random;
+    host::SystemRandom random;
     control::PortalRequest request;
     random.fill(request.nonce);
     request.tag = control::portal_tag(question.key, control::PortalSide::Node, request.nonce);

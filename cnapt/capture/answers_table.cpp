@@ -6,7 +6,7 @@ namespace {
 
 // `table`: "inet NAME".
 base::Result<size_t> count_rules(const std::string& table) {
-    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    auto netfilter = CTN_TRY(netfilter::NetfilterClient::open());
     return netfilter.count_rules(std::string_view(table).substr(table.find(' ') + 1));
 }
 

@@ -3,8 +3,8 @@
 // peer is all that leads that peer's datagrams to a socket which was connected since.
 #pragma once
 
-#include "common/io/netfilter.hpp"
-#include "common/io/nft.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netfilter/nft.hpp"
 
 #include <string>
 
@@ -22,7 +22,7 @@ class AnswersTable {
   private:
     base::Result<void> make(const std::string& table, const std::string& text);
 
-    io::Nft nft_;
+    netfilter::Nft nft_;
     std::string text_;  // made the table; empty: there is none
     size_t rules_ = 0;
 };

@@ -9,7 +9,7 @@ namespace continuo::cnapt::capture {
 
 void BypassedCgroups::mark(const std::vector<std::string>& cgroups, uint32_t mark) {
     for (const std::string& cgroup : cgroups) {
-        auto marker = io::SocketMarker::attach(cgroup, mark);
+        auto marker = process::SocketMarker::attach(cgroup, mark);
         if (!marker) {
             base::log(base::LogLevel::Warning, "policy: cgroup %s is not bypassed: %s",
                       cgroup.c_str(), daemon::describe(marker.error()).c_str());

@@ -3,7 +3,7 @@
 // named at the start, since the rights to mark are given up then; a reload can only remove some.
 #pragma once
 
-#include "common/io/socket_marker.hpp"
+#include "common/process/socket_marker.hpp"
 
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@ class BypassedCgroups {
     bool keep_only(const std::vector<std::string>& wanted);
 
   private:
-    std::map<std::string, std::optional<io::SocketMarker>> markers_;  // empty: not possible
+    std::map<std::string, std::optional<process::SocketMarker>> markers_;  // empty: not possible
 };
 
 }  // namespace continuo::cnapt::capture

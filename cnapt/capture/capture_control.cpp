@@ -3,10 +3,10 @@
 #include "cnapt/capture/capture_ruleset.hpp"
 #include "cnapt/capture/source_routes.hpp"
 #include "common/base/log.hpp"
-#include "common/io/netfilter.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/process_lookup.hpp"
-#include "common/io/socket_destroy.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netlink/netlink_route.hpp"
+#include "common/process/process_lookup.hpp"
+#include "common/process/socket_destroy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,15 +18,15 @@ namespace continuo::cnapt::capture {
 
 namespace {
 
-base::Result<void> remove_if_there(io::RouteClient& routes, const io::RuleEntry& rule) {
+base::Result<void> remove_if_there(netlink::RouteClient& routes, const netlink::RuleEntry& rule) {
     const auto removed = routes.remove_rule(rule);
     return removed || removed.error().sys_errno == ENOENT ? base::Result<void>{} : removed;
 }
 
-std::vector<io::RuleEntry> bypass_rules(const CapturePlan& plan) {
-    std::vector<io::RuleEntry> rules;
+std::vector<netlink::RuleEntry> bypass_rules(const CapturePlan& plan) {
+    std::vector<netlink::RuleEntry> rules;
     std::copy_if(plan.rules.begin(), plan.rules.end(), std::back_inserter(rules),
-                 [&](const io::RuleEntry& rule) { return rule.priority == plan.bypass_priority; });
+                 [&](const auto& rule) { return rule.priority == plan.bypass_priority; });
     return rules;
 }
 
@@ -61,9 +61,9 @@ CapturePlan CaptureControl::plan_of_guard() const {
 base::Result<void> CaptureControl::clean_up() {
     lan_timeouts_.open();
     plan_ = plan_of_guard();
-    has_ipv6_ = !config_.ipv6 || io::ipv6_switched_off(config_.device).empty();
+    has_ipv6_ = !config_.ipv6 || host::ipv6_switched_off(config_.device).empty();
     CTN_TRY(take_over());
-    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    auto netfilter = CTN_TRY(netfilter::NetfilterClient::open());
     const bool has_table = CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != 0;
     if (!has_table || (!config_.kill_switch && !has_taken_over_)) {
         CTN_TRY(nft_.apply(plan_.guard));
@@ -76,7 +76,7 @@ base::Result<void> CaptureControl::clean_up() {
 }
 
 base::Result<void> CaptureControl::remove_rules() const {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     CTN_TRY(routes.remove_own_rules(kLowestRulePriority, kSnaptRulePriority - 1));
     CTN_TRY(routes.remove_own_rules(kUsualRulePriority, kUsualRulePriority + kRulePriorities - 1));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
@@ -107,7 +107,7 @@ base::Result<void> CaptureControl::set_forward_links(const ForwardLinks& links,
 
 base::Result<void> CaptureControl::set_resolver_links(const std::vector<std::string>& links,
                                                       std::string& failure) {
-    const auto user = links.empty() ? std::nullopt : io::user_id("systemd-resolve");
+    const auto user = links.empty() ? std::nullopt : process::user_id("systemd-resolve");
     if (!user) {
         resolver_table_.remove();
         return {};
@@ -119,8 +119,8 @@ base::Result<void> CaptureControl::set_resolver_links(const std::vector<std::str
 }
 
 base::Result<void> CaptureControl::set_groups(const uplinks::NearLinks& near) const {
-    auto routes = CTN_TRY(io::RouteClient::open());
-    for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
+    auto routes = CTN_TRY(netlink::RouteClient::open());
+    for (const netlink::LinkEntry& link : CTN_TRY(routes.links())) {
         const bool is_near =
             std::any_of(near.links.begin(), near.links.end(),
                         [&](const auto& wanted) { return wanted.index == link.index; });
@@ -129,7 +129,7 @@ base::Result<void> CaptureControl::set_groups(const uplinks::NearLinks& near) co
         if (link.group != (is_near ? 0 : group)) {
             continue;
         }
-        io::LinkSettings settings;
+        netlink::LinkSettings settings;
         settings.group = is_near ? group : 0;
         const auto set = routes.set_link(link.index, settings);
         if (!set && set.error().sys_errno != ENODEV) {
@@ -139,7 +139,7 @@ base::Result<void> CaptureControl::set_groups(const uplinks::NearLinks& near) co
     return {};
 }
 
-base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
+base::Result<void> CaptureControl::set_addresses(netlink::RouteClient& routes) {
     constexpr uint8_t kHostPrefixV4 = 32;
     constexpr uint8_t kHostPrefixV6 = 128;
     const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
@@ -147,10 +147,10 @@ base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
         CTN_TRY(routes.add_address(index, ipv4(), kHostPrefixV4));
     }
     if (config_.ipv6 && has_ipv6_) {
-        (void)io::switch_ipv6(config_.device, true);
+        (void)host::switch_ipv6(config_.device, true);
         // Otherwise a deprecated address would not be captured (build_device_settings).
         const auto keeps_own =
-            io::read_sysctl("net/ipv6/conf/" + config_.device + "/use_oif_addrs_only");
+            host::read_sysctl("net/ipv6/conf/" + config_.device + "/use_oif_addrs_only");
         const bool is_deprecated = !carries_ipv6_ && keeps_own && *keeps_own == "1";
         CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6, is_deprecated));
     }
@@ -160,26 +160,26 @@ base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
 base::Result<void> CaptureControl::set_carries_ipv6(bool carries_ipv6, std::string& failure) {
     carries_ipv6_ = carries_ipv6;
     failure = "cannot configure " + config_.device;
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     CTN_TRY(set_addresses(routes));
     failure.clear();
     return {};
 }
 
 bool CaptureControl::follow_ipv6() {
-    const bool is_as_usual = has_ipv6_ && io::has_ipv6(config_.device) && io::has_ipv6("all");
+    const bool is_as_usual = has_ipv6_ && host::has_ipv6(config_.device) && host::has_ipv6("all");
     if (!config_.ipv6 || !config_.ipv4 || is_as_usual) {
         return false;
     }
-    const std::string why = io::ipv6_switched_off(config_.device);
+    const std::string why = host::ipv6_switched_off(config_.device);
     const bool had_it = std::exchange(has_ipv6_, why.empty());
     if (had_it == has_ipv6_) {
-        return has_ipv6_ && !io::has_ipv6(config_.device);
+        return has_ipv6_ && !host::has_ipv6(config_.device);
     }
     if (has_ipv6_) {
         base::log(base::LogLevel::Info, "IPv6 is switched on again on this host: captured, too");
     } else {
-        (void)io::switch_ipv6(config_.device, false);
+        (void)host::switch_ipv6(config_.device, false);
         base::log(base::LogLevel::Warning,
                   "IPv6 was switched off on this host (%s): captures IPv4 only", why.c_str());
     }
@@ -189,14 +189,14 @@ bool CaptureControl::follow_ipv6() {
 base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     failure = "cannot configure " + config_.device;
     const CapturePlan plan = build_capture_plan(options(nullptr));
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
     CTN_TRY(forget_mark(routes, index));
-    for (const io::SysctlSetting& setting : plan.device_settings) {
-        (void)io::write_sysctl(setting.key, setting.value);
+    for (const host::SysctlSetting& setting : plan.device_settings) {
+        (void)host::write_sysctl(setting.key, setting.value);
     }
     CTN_TRY(set_addresses(routes));
-    io::LinkSettings link;
+    netlink::LinkSettings link;
     link.up = true;
     link.mtu = 1500;
     link.transmit_queue_length = 1000;
@@ -209,18 +209,18 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
 // Name servers are asked through the tunnel before flows are let in (ResolverWatch). IPv4 sends by
 // the device that a socket is bound to without any route; IPv6 does not. After a restart the routes
 // of the previous run are there.
-base::Result<void> CaptureControl::set_own_way(io::RouteClient& routes) {
+base::Result<void> CaptureControl::set_own_way(netlink::RouteClient& routes) {
     if (has_taken_over_) {
         return {};
     }
     rule_priority_ = CTN_TRY(rule_place(routes));
     CapturePlan plan = build_capture_plan(options(nullptr));
-    for (const io::RouteEntry& route : plan.routes) {
+    for (const netlink::RouteEntry& route : plan.routes) {
         if (!route.destination.address.is_v4()) {
             CTN_TRY(routes.set_route(route));
         }
     }
-    for (io::RuleEntry& rule : plan.rules) {
+    for (netlink::RuleEntry& rule : plan.rules) {
         if (rule.from && rule.from->address == ipv6() && rule.table == config_.routing_table) {
             CTN_TRY(routes.add_rule(rule));
             plan_.rules.push_back(std::move(rule));
@@ -230,13 +230,13 @@ base::Result<void> CaptureControl::set_own_way(io::RouteClient& routes) {
 }
 
 base::Result<bool> CaptureControl::is_in_place() {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     return CTN_TRY(rule_place(routes)) == plan_.first_priority;
 }
 
 base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std::string& failure) {
     failure = "cannot list policy rules";
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     rule_priority_ = CTN_TRY(rule_place(routes));
     CapturePlan plan = build_capture_plan(options(&ruleset));
     // The guard is set for the first time, and connections of a killed run go on once they have
@@ -279,11 +279,11 @@ void CaptureControl::add_answers(const CapturePlan& plan) {
 
 // Adds the new rules first, so that no flow leaves the tunnel in between.
 base::Result<void> CaptureControl::move_rules(const CapturePlan& plan) {
-    auto routes = CTN_TRY(io::RouteClient::open());
-    for (const io::RuleEntry& rule : plan.rules) {
+    auto routes = CTN_TRY(netlink::RouteClient::open());
+    for (const netlink::RuleEntry& rule : plan.rules) {
         CTN_TRY(routes.add_rule(rule));
     }
-    for (const io::RuleEntry& rule : plan.capture_rules) {
+    for (const netlink::RuleEntry& rule : plan.capture_rules) {
         if (is_open_) {
             CTN_TRY(routes.add_rule(rule));
         }
@@ -298,11 +298,11 @@ base::Result<void> CaptureControl::move_rules(const CapturePlan& plan) {
 }
 
 base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& failure) {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     failure = "cannot configure " + config_.device;
     CTN_TRY(set_addresses(routes));  // they go when IPv6 is switched off for a moment
     failure = "cannot set routes of table " + std::to_string(config_.routing_table);
-    for (const io::RouteEntry& route : plan.routes) {
+    for (const netlink::RouteEntry& route : plan.routes) {
         CTN_TRY(routes.set_route(route));
     }
     failure = "cannot set policy rules";
@@ -310,7 +310,7 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
         CTN_TRY(move_rules(plan));
     }
     const bool has_new_bypass = bypass_rules(plan) != bypass_rules(plan_);
-    for (const io::RuleEntry& rule : plan_.rules) {
+    for (const netlink::RuleEntry& rule : plan_.rules) {
         // The order of bypass rules counts, and the kernel puts a new one behind those of its
         // priority.
         const bool is_there =
@@ -319,23 +319,23 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
             CTN_TRY(remove_if_there(routes, rule));
         }
     }
-    for (const io::RuleEntry& rule : plan_.capture_rules) {
+    for (const netlink::RuleEntry& rule : plan_.capture_rules) {
         // Rules of an IP version that is no longer captured are removed.
         if (std::find(plan.capture_rules.begin(), plan.capture_rules.end(), rule) ==
             plan.capture_rules.end()) {
             CTN_TRY(remove_if_there(routes, rule));
         }
     }
-    for (const io::RouteEntry& route : plan_.routes) {
-        const bool is_there =
-            std::any_of(plan.routes.begin(), plan.routes.end(),
-                        [&](const io::RouteEntry& other) { return other.table == route.table; });
+    for (const netlink::RouteEntry& route : plan_.routes) {
+        const bool is_there = std::any_of(
+            plan.routes.begin(), plan.routes.end(),
+            [&](const netlink::RouteEntry& other) { return other.table == route.table; });
         if (!is_there) {
             CTN_TRY(routes.remove_own_routes(route.table));
         }
     }
     plan_ = std::move(plan);  // set already, so that a second try finds what the first one added
-    for (const io::RuleEntry& rule : plan_.rules) {
+    for (const netlink::RuleEntry& rule : plan_.rules) {
         CTN_TRY(routes.add_rule(rule));
     }
     return {};
@@ -347,8 +347,8 @@ base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
         return {};
     }
     failure = is_open_ ? "cannot capture new flows" : "cannot stop capturing new flows";
-    auto routes = CTN_TRY(io::RouteClient::open());
-    for (const io::RuleEntry& rule : plan_.capture_rules) {
+    auto routes = CTN_TRY(netlink::RouteClient::open());
+    for (const netlink::RuleEntry& rule : plan_.capture_rules) {
         if (is_open_) {
             CTN_TRY(routes.add_rule(rule));
         } else {
@@ -365,11 +365,11 @@ base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
 }
 
 base::Result<size_t> CaptureControl::count_policy_rules() const {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     size_t count = 0;
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
-        for (const io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
-            const bool is_ours = rule.protocol == io::kRouteProtocol &&
+        for (const netlink::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
+            const bool is_ours = rule.protocol == netlink::kRouteProtocol &&
                                  rule.priority >= plan_.first_priority &&
                                  rule.priority <= plan_.last_priority && !is_source_rule(rule);
             count += is_ours ? 1U : 0U;
@@ -379,19 +379,19 @@ base::Result<size_t> CaptureControl::count_policy_rules() const {
 }
 
 base::Result<size_t> CaptureControl::count_routes() const {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     size_t count = 0;
-    for (const io::RouteEntry& route : plan_.routes) {
+    for (const netlink::RouteEntry& route : plan_.routes) {
         const base::IpVersion version = route.destination.address.version;
-        for (const io::RouteEntry& found : CTN_TRY(routes.routes(version, route.table))) {
-            count += found.protocol == io::kRouteProtocol ? 1U : 0U;
+        for (const netlink::RouteEntry& found : CTN_TRY(routes.routes(version, route.table))) {
+            count += found.protocol == netlink::kRouteProtocol ? 1U : 0U;
         }
     }
     return count;
 }
 
 base::Result<CaptureControl::Extent> CaptureControl::measure() {
-    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    auto netfilter = CTN_TRY(netfilter::NetfilterClient::open());
     Extent now;
     generation_ = CTN_TRY(netfilter.ruleset_generation());
     now.table_rules = CTN_TRY(netfilter.count_rules(bare_name(plan_.table)));
@@ -422,7 +422,7 @@ base::Result<bool> CaptureControl::is_whole() {
     if (!extent_) {
         return note_extent().has_value() || !is_active_;
     }
-    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    auto netfilter = CTN_TRY(netfilter::NetfilterClient::open());
     const uint32_t generation = CTN_TRY(netfilter.ruleset_generation());
     if (generation != generation_) {
         if (CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != extent_->table_rules ||
@@ -445,8 +445,8 @@ base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
     failure = "cannot set policy rules";
     if (!extent_ || CTN_TRY(count_policy_rules()) != extent_->policy_rules) {
         // Their order counts, and begin() adds only the missing ones.
-        auto routes = CTN_TRY(io::RouteClient::open());
-        for (const io::RuleEntry& rule : plan_.rules) {
+        auto routes = CTN_TRY(netlink::RouteClient::open());
+        for (const netlink::RuleEntry& rule : plan_.rules) {
             if (rule.priority == plan_.bypass_priority || rule.priority == plan_.near_priority) {
                 CTN_TRY(remove_if_there(routes, rule));
             }
@@ -457,14 +457,14 @@ base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
 
 // IPv6 routes any source, and connection tracking would translate to an address that nobody has.
 void CaptureControl::end_connections() const {
-    const auto ended = io::destroy_sockets(ipv6());
+    const auto ended = process::destroy_sockets(ipv6());
     if (!ended && ended.error().code != base::Errc::Unsupported) {
         warn("cannot end IPv6 connections", ended.error());
     }
     if (config_.gateway_interfaces.empty()) {
         return;
     }
-    auto netfilter = io::NetfilterClient::open();
+    auto netfilter = netfilter::NetfilterClient::open();
     for (const base::IpAddress& address : {ipv4(), ipv6()}) {
         if (!netfilter) {
             return warn("cannot end connections of the LAN", netfilter.error());

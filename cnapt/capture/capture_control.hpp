@@ -14,8 +14,8 @@
 #include "cnapt/uplinks/node_addresses.hpp"
 #include "cnapt/uplinks/plain_places.hpp"
 #include "common/base/result.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <string>
 
@@ -112,12 +112,12 @@ class CaptureControl {
     // InvalidState: rules or routes that were just added are gone.
     base::Result<void> note_extent();
     base::Result<void> set_groups(const uplinks::NearLinks& near) const;
-    base::Result<void> set_addresses(io::RouteClient& routes);
-    base::Result<void> set_own_way(io::RouteClient& routes);
+    base::Result<void> set_addresses(netlink::RouteClient& routes);
+    base::Result<void> set_own_way(netlink::RouteClient& routes);
     // capture_restart.cpp
     base::Result<void> take_over();
-    base::Result<void> adopt_rules(io::RouteClient& routes);
-    base::Result<void> forget_mark(io::RouteClient& routes, uint32_t index);
+    base::Result<void> adopt_rules(netlink::RouteClient& routes);
+    base::Result<void> forget_mark(netlink::RouteClient& routes, uint32_t index);
     void end_connections() const;
 
     settings::CaptureConfig config_;
@@ -126,14 +126,14 @@ class CaptureControl {
     uplinks::PlainPlaces plain_;
     std::vector<base::IpPrefix> on_link_;
     ForwardLinks forward_links_;
-    io::OwnedTable resolver_table_;
+    netfilter::OwnedTable resolver_table_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host
     bool carries_ipv6_ = false;
     uint32_t rule_priority_ = kUsualRulePriority;
     CapturePlan plan_;
-    io::Nft nft_;
+    netfilter::Nft nft_;
     AnswersTable answers_;
     bool is_active_ = false;
     bool is_open_ = true;

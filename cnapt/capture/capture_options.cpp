@@ -1,7 +1,7 @@
 // CaptureControl: options of the plan, from the configuration, the policy and the current state.
 #include "cnapt/capture/capture_control.hpp"
 #include "common/base/log.hpp"
-#include "common/io/process_lookup.hpp"
+#include "common/process/process_lookup.hpp"
 
 namespace continuo::cnapt::capture {
 
@@ -28,17 +28,17 @@ std::vector<std::optional<uint8_t>> protocols_of(const classifier::ProtocolSet& 
     return list;
 }
 
-std::vector<std::optional<io::NumberRange>> users_of(const classifier::RuleMatch& match) {
-    std::vector<std::optional<io::NumberRange>> users;
+std::vector<std::optional<netlink::NumberRange>> users_of(const classifier::RuleMatch& match) {
+    std::vector<std::optional<netlink::NumberRange>> users;
     if (!match.has_user()) {
         users.emplace_back(std::nullopt);
     }
     for (const uint32_t user : match.user_ids) {
-        users.emplace_back(io::NumberRange{user, user});
+        users.emplace_back(netlink::NumberRange{user, user});
     }
     for (const std::string& name : match.user_names) {
-        if (const auto user = io::user_id(name)) {
-            users.emplace_back(io::NumberRange{*user, *user});
+        if (const auto user = process::user_id(name)) {
+            users.emplace_back(netlink::NumberRange{*user, *user});
         } else {
             base::log(base::LogLevel::Warning, "policy: no user %s here", name.c_str());
         }
@@ -60,9 +60,9 @@ void expand(const classifier::BypassStep& step, uint32_t fwmark, std::vector<Byp
     if (destinations.empty()) {
         destinations.emplace_back(std::nullopt);
     }
-    std::vector<std::optional<io::NumberRange>> ports;
+    std::vector<std::optional<netlink::NumberRange>> ports;
     for (const config::PortRange& range : match.ports) {
-        ports.emplace_back(io::NumberRange{range.first, range.last});
+        ports.emplace_back(netlink::NumberRange{range.first, range.last});
     }
     auto protocols = protocols_of(match.protocols);
     if (ports.empty()) {
@@ -84,7 +84,7 @@ void expand(const classifier::BypassStep& step, uint32_t fwmark, std::vector<Byp
 
 // Resolvers come before the policy's entries, prefixes after them.
 void add_plain(const uplinks::PlainPlaces& places, std::vector<BypassMatch>& to) {
-    constexpr io::NumberRange kDns{53, 53};
+    constexpr netlink::NumberRange kDns{53, 53};
     std::vector<BypassMatch> first;
     for (const base::IpAddress& server : places.resolvers) {
         const base::IpPrefix host{server, static_cast<uint8_t>(server.is_v4() ? 32 : 128)};

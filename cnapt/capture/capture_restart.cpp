@@ -4,8 +4,8 @@
 // them.
 #include "cnapt/capture/capture_control.hpp"
 #include "cnapt/capture/source_routes.hpp"
-#include "common/io/netfilter.hpp"
-#include "common/io/netlink_route.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -63,8 +63,8 @@ std::string mark_of(const settings::CaptureConfig& config) {
     return mark;
 }
 
-base::Result<void> set_alias(io::RouteClient& routes, uint32_t index, std::string alias) {
-    io::LinkSettings settings;
+base::Result<void> set_alias(netlink::RouteClient& routes, uint32_t index, std::string alias) {
+    netlink::LinkSettings settings;
     settings.alias = std::move(alias);
     return routes.set_link(index, settings);
 }
@@ -74,7 +74,7 @@ base::Result<void> set_alias(io::RouteClient& routes, uint32_t index, std::strin
 base::Result<void> CaptureControl::leave(std::string& failure) {
     CTN_TRY(let_in(false, failure));
     failure = "cannot leave " + config_.device + " for the next run";
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
     CTN_TRY(set_alias(routes, index, mark_of(config_)));
     failure.clear();
@@ -82,8 +82,8 @@ base::Result<void> CaptureControl::leave(std::string& failure) {
 }
 
 base::Result<void> CaptureControl::take_over() {
-    auto routes = CTN_TRY(io::RouteClient::open());
-    for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
+    auto routes = CTN_TRY(netlink::RouteClient::open());
+    for (const netlink::LinkEntry& link : CTN_TRY(routes.links())) {
         const bool is_marked = link.alias.starts_with(kMarkStart);
         if (link.name == config_.device && link.alias == mark_of(config_)) {
             has_taken_over_ = true;
@@ -97,11 +97,11 @@ base::Result<void> CaptureControl::take_over() {
 
 // Takes over the rules of the previous run, wherever they are. Rules of a captive portal are
 // removed: this run knows no portal. let_in() handles the capture rules.
-base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
-    std::vector<io::RuleEntry> ours;
+base::Result<void> CaptureControl::adopt_rules(netlink::RouteClient& routes) {
+    std::vector<netlink::RuleEntry> ours;
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
-        for (io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
-            if (rule.protocol == io::kRouteProtocol && rule.priority >= kLowestRulePriority &&
+        for (netlink::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
+            if (rule.protocol == netlink::kRouteProtocol && rule.priority >= kLowestRulePriority &&
                 rule.priority < kUsualRulePriority + kRulePriorities && !is_source_rule(rule)) {
                 rule_priority_ = std::min(rule_priority_, rule.priority);
                 ours.push_back(std::move(rule));
@@ -112,7 +112,7 @@ base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
     plan_.first_priority = left.first_priority;
     plan_.last_priority = left.last_priority;
     const uint32_t of_portal = portal_table(config_.routing_table);
-    for (io::RuleEntry& rule : ours) {
+    for (netlink::RuleEntry& rule : ours) {
         const bool is_of_capture = std::find(left.capture_rules.begin(), left.capture_rules.end(),
                                              rule) != left.capture_rules.end();
         if (rule.table == of_portal) {
@@ -127,7 +127,7 @@ base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
     return {};
 }
 
-base::Result<void> CaptureControl::forget_mark(io::RouteClient& routes, uint32_t index) {
+base::Result<void> CaptureControl::forget_mark(netlink::RouteClient& routes, uint32_t index) {
     return has_taken_over_ ? set_alias(routes, index, "") : base::Result<void>{};
 }
 

@@ -23,8 +23,8 @@ std::string lan_begins_rules(const CaptureOptions& options, const std::string& p
 // Transaction that updates the interface sets of the kill switch's table.
 std::string forward_sets_text(const std::string& table, const ForwardLinks& links);
 
-// Creates a separate table (io::OwnedTable, so that it ends with the process): questions of `user`
-// (systemd-resolved's) to name servers on `links` are refused.
+// Creates a separate table (netfilter::OwnedTable, so that it ends with the process): questions of
+// `user` (systemd-resolved's) to name servers on `links` are refused.
 std::string
 resolver_table_text(const std::string& table, uint32_t user, const std::vector<std::string>& links);
 

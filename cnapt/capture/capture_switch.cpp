@@ -40,7 +40,7 @@ CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
     , loop_(loop)
     , look_timer_(loop, [this] { supervise(); })
     , worker_(std::make_unique<io::WorkerThread>(loop, "cnapt-capture", kMaxSteps)) {
-    if (auto monitor = io::RuleMonitor::start(loop, [this] { on_rules_changed(); })) {
+    if (auto monitor = netlink::RuleMonitor::start(loop, [this] { on_rules_changed(); })) {
         monitor_ = std::move(*monitor);
     }
 }

@@ -4,8 +4,8 @@
 
 #include "cnapt/capture/capture_control.hpp"
 #include "cnapt/capture/source_routes.hpp"
-#include "common/io/rule_monitor.hpp"
 #include "common/io/worker_thread.hpp"
+#include "common/netlink/rule_monitor.hpp"
 
 #include <functional>
 #include <memory>
@@ -94,7 +94,7 @@ class CaptureSwitch {
     std::function<void()> on_active_;
     io::EventLoop& loop_;
     io::DeadlineTimer look_timer_;
-    std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
+    std::unique_ptr<netlink::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     std::unique_ptr<io::WorkerThread> worker_;
     Wish wish_;
     std::optional<Wish> done_;  // the state in force; without a ruleset: the rules are unknown

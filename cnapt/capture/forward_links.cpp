@@ -9,9 +9,9 @@ namespace continuo::cnapt::capture {
 
 namespace {
 
-bool has_default_route(const io::LinkEntry& link, const io::NetSnapshot& snapshot) {
+bool has_default_route(const netlink::LinkEntry& link, const netlink::NetSnapshot& snapshot) {
     return std::any_of(snapshot.routes.begin(), snapshot.routes.end(),
-                       [&](const io::RouteEntry& route) {
+                       [&](const netlink::RouteEntry& route) {
                            return route.interface_index == link.index &&
                                   route.destination.length <= uplinks::kLongestPartOfDefault &&
                                   !uplinks::is_private(route.destination.address);
@@ -20,11 +20,11 @@ bool has_default_route(const io::LinkEntry& link, const io::NetSnapshot& snapsho
 
 }  // namespace
 
-ForwardLinks forward_links(const io::NetSnapshot& snapshot,
+ForwardLinks forward_links(const netlink::NetSnapshot& snapshot,
                            const std::vector<std::string>& in_use,
                            const std::string& own_device) {
     ForwardLinks found;
-    for (const io::LinkEntry& link : snapshot.links) {
+    for (const netlink::LinkEntry& link : snapshot.links) {
         if (link.is_loopback || link.name == own_device) {
             continue;
         }

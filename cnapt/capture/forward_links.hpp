@@ -1,7 +1,7 @@
 // ForwardLinks: the interfaces that decide which forwarded packets pass the kill switch. Pure.
 #pragma once
 
-#include "common/io/net_monitor.hpp"
+#include "common/netlink/net_monitor.hpp"
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ struct ForwardLinks {
 
 // An uplink has a default route, also in parts, or is one of `in_use`. Other interfaces of the kind
 // "bridge" are bridges. Loopback and `own_device` are neither.
-ForwardLinks forward_links(const io::NetSnapshot& snapshot,
+ForwardLinks forward_links(const netlink::NetSnapshot& snapshot,
                            const std::vector<std::string>& in_use,
                            const std::string& own_device);
 

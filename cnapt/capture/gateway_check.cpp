@@ -3,9 +3,9 @@
 #include "cnapt/capture/routes.hpp"
 #include "common/daemon/forward_rules.hpp"
 #include "common/daemon/host_links.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 
@@ -20,16 +20,16 @@ namespace {
 // Bridges that one line names. A choice, not measured.
 constexpr size_t kMaxNamed = 4;
 
-std::vector<io::LinkEntry> host_links() {
-    auto routes = io::RouteClient::open();
+std::vector<netlink::LinkEntry> host_links() {
+    auto routes = netlink::RouteClient::open();
     if (!routes) {
         return {};
     }
     auto links = routes->links();
-    return links ? std::move(*links) : std::vector<io::LinkEntry>();
+    return links ? std::move(*links) : std::vector<netlink::LinkEntry>();
 }
 
-bool fits(const std::string& pattern, const io::LinkEntry& link) {
+bool fits(const std::string& pattern, const netlink::LinkEntry& link) {
     return !link.is_loopback && fnmatch(pattern.c_str(), link.name.c_str(), 0) == 0;
 }
 
@@ -49,7 +49,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& patterns,
             continue;
         }
         bool is_any_there = false;
-        for (const io::LinkEntry& link : links) {
+        for (const netlink::LinkEntry& link : links) {
             if (fits(pattern, link)) {
                 add(link.name);
                 is_any_there = true;
@@ -63,7 +63,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& patterns,
 }
 
 bool is_on(std::string_view key) {
-    const auto value = io::read_sysctl(key);
+    const auto value = host::read_sysctl(key);
     return value && *value != "0";
 }
 
@@ -88,10 +88,10 @@ void check_forwarding(const CaptureConfig& config, report::Findings& findings) {
 
 std::vector<uint32_t> indexes_of_defaults() {
     std::vector<uint32_t> indexes;
-    auto client = io::RouteClient::open();
+    auto client = netlink::RouteClient::open();
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
-        const auto routes = client ? client->routes(version, io::kMainTable)
-                                   : base::Result<std::vector<io::RouteEntry>>(client.error());
+        const auto routes = client ? client->routes(version, netlink::kMainTable)
+                                   : base::Result<std::vector<netlink::RouteEntry>>(client.error());
         for (size_t i = 0; routes && i < routes->size(); ++i) {
             if ((*routes)[i].destination.length == 0) {
                 indexes.push_back((*routes)[i].interface_index);
@@ -120,7 +120,7 @@ Bridges bridges(const CaptureConfig& config) {
     Bridges found;
     size_t sides = 0;
     size_t others = 0;
-    for (const io::LinkEntry& link : host_links()) {
+    for (const netlink::LinkEntry& link : host_links()) {
         const bool is_uplink =
             std::find(defaults.begin(), defaults.end(), link.index) != defaults.end();
         const bool is_side =
@@ -178,7 +178,7 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
         }
         return;
     }
-    io::Nft nft;
+    netfilter::Nft nft;
     const auto stopped = nft.counter(capture_table(config.device), kForwardCounter);
     if (stopped && stopped->packets != 0) {
         findings.warn(check,

@@ -10,7 +10,7 @@ void LanTimeouts::open() {
     if (record_.empty()) {
         return;
     }
-    auto guard = io::SysctlGuard::open(record_);
+    auto guard = host::SysctlGuard::open(record_);
     if (!guard) {
         base::log(base::LogLevel::Warning, "cannot keep kernel parameters in %s: %s",
                   record_.c_str(), daemon::describe(guard.error()).c_str());
@@ -23,7 +23,7 @@ void LanTimeouts::raise() {
     if (!guard_) {
         return;
     }
-    for (const io::SysctlSetting& setting : dataplane::conntrack_timeouts()) {
+    for (const host::SysctlSetting& setting : dataplane::conntrack_timeouts()) {
         const auto set = guard_->set(setting);
         if (!set && !has_warned_) {
             base::log(base::LogLevel::Warning,

@@ -3,7 +3,7 @@
 // meanwhile, for all connections, as they belong to the network namespace. One thread at a time.
 #pragma once
 
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
 
 #include <optional>
 #include <string>
@@ -23,7 +23,7 @@ class LanTimeouts {
 
   private:
     std::string record_;
-    std::optional<io::SysctlGuard> guard_;  // once open
+    std::optional<host::SysctlGuard> guard_;  // once open
     bool has_warned_ = false;
 };
 

@@ -17,8 +17,8 @@ namespace {
 using base::IpAddress;
 using base::IpPrefix;
 using base::IpVersion;
-using io::RuleAction;
-using io::RuleEntry;
+using netlink::RuleAction;
+using netlink::RuleEntry;
 
 constexpr uint32_t kDefaultGroup = 0;
 constexpr uint8_t kWrittenHeader = 255;  // IPPROTO_RAW
@@ -115,8 +115,8 @@ void add_portal(const CaptureOptions& options, IpVersion version, std::vector<Ru
         RuleEntry rule = rule_at(options, version, RulePlace::Portal);
         rule.table = portal_table(options.routing_table);
         rule.ip_protocol = number(protocol);
-        rule.destination_ports = io::NumberRange{port, port};
-        rule.users = io::NumberRange{options.portal->user, options.portal->user};
+        rule.destination_ports = netlink::NumberRange{port, port};
+        rule.users = netlink::NumberRange{options.portal->user, options.portal->user};
         rules.push_back(std::move(rule));
     }
 }
@@ -175,8 +175,8 @@ void add_groups(const CaptureOptions& options, IpVersion version, std::vector<Ru
     const uint32_t server = is_v4 ? 67 : 547;
     rules.push_back(leave_at(options, version, RulePlace::Groups));
     rules.back().ip_protocol = number(packet::Protocol::Udp);
-    rules.back().source_ports = io::NumberRange{client, client};
-    rules.back().destination_ports = io::NumberRange{server, server};
+    rules.back().source_ports = netlink::NumberRange{client, client};
+    rules.back().destination_ports = netlink::NumberRange{server, server};
 }
 
 void add_capture(const CaptureOptions& options,
@@ -214,7 +214,7 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
     }
 }
 
-std::vector<io::SysctlSetting> build_device_settings(const std::string& device) {
+std::vector<host::SysctlSetting> build_device_settings(const std::string& device) {
     const std::string four = "net/ipv4/conf/" + device + "/";
     const std::string six = "net/ipv6/conf/" + device + "/";
     return {
@@ -271,7 +271,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
             continue;
         }
         own.push_back(*address);
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = default_prefix(address->version);
         route.interface = options.device;
         route.preferred_source = *address;
@@ -281,7 +281,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
         add_capture(options, *address, plan.capture_rules);
     }
     if (options.portal && options.ipv4) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = default_prefix(IpVersion::V4);
         route.interface = options.portal->interface;
         route.gateway = options.portal->gateway;

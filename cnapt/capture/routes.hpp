@@ -1,6 +1,6 @@
 // Capture of the node's traffic: policy rules, routes and nftables text, built from the
-// configuration as values. Pure; app.cpp applies it through common/io. docs/OPERATIONS.md shows the
-// result.
+// configuration as values. Pure; app.cpp applies it through common/netlink. docs/OPERATIONS.md
+// shows the result.
 //
 // Rules, by priority from `rule_priority` on, for both IP versions; a look-up that finds nothing
 // goes on to the next:
@@ -39,8 +39,8 @@
 
 #include "cnapt/capture/forward_links.hpp"
 #include "cnapt/uplinks/fwmark.hpp"
-#include "common/io/route_entry.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/netlink/route_entry.hpp"
 
 #include <string>
 #include <string_view>
@@ -55,8 +55,8 @@ inline constexpr uint32_t kRulePriorities = 16;
 struct BypassMatch {
     std::optional<base::IpPrefix> destination;
     std::optional<uint8_t> ip_protocol;
-    std::optional<io::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
-    std::optional<io::NumberRange> users;
+    std::optional<netlink::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
+    std::optional<netlink::NumberRange> users;
     std::optional<uint32_t> fwmark{};  // the socket's
     bool is_bypassed = true;           // else it is captured, whatever follows
 
@@ -93,17 +93,18 @@ struct CaptureOptions {
     std::vector<base::IpPrefix> carriers{};
 };
 
-// Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
+// Mark of sockets that members of a bypassed cgroup make (process::SocketMarker).
 uint32_t bypass_mark(uint32_t fwmark);
 
 // Table for the way to a captive portal: beside `routing_table`, none of the kernel's.
 uint32_t portal_table(uint32_t routing_table);
 
 struct CapturePlan {
-    std::vector<io::RouteEntry> routes;
-    std::vector<io::RuleEntry> rules;          // add in this order; remove the other way round
-    std::vector<io::RuleEntry> capture_rules;  // behind `rules`; only while new flows are captured
-    std::vector<io::SysctlSetting>
+    std::vector<netlink::RouteEntry> routes;
+    std::vector<netlink::RuleEntry> rules;  // add in this order; remove the other way round
+    // Behind `rules`; only while new flows are captured.
+    std::vector<netlink::RuleEntry> capture_rules;
+    std::vector<host::SysctlSetting>
         device_settings;  // the device alone has them: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
     // Replaces a table of its own, where the kernel can: what lets UDP servers answer from the

@@ -7,17 +7,17 @@
 
 namespace continuo::cnapt::capture {
 
-bool takes_all(const io::RuleEntry& rule) {
+bool takes_all(const netlink::RuleEntry& rule) {
     constexpr uint32_t kLocalTable = 255;
-    return rule.protocol != io::kRouteProtocol && rule.action == io::RuleAction::Lookup &&
+    return rule.protocol != netlink::kRouteProtocol && rule.action == netlink::RuleAction::Lookup &&
            rule.table != kLocalTable && !rule.from && !rule.to && rule.input_interface.empty() &&
            !rule.ip_protocol && !rule.source_ports && !rule.destination_ports && !rule.users &&
            !rule.has_other_selector && (!rule.fwmark || rule.is_inverted);
 }
 
-uint32_t rule_place(std::span<const io::RuleEntry> rules) {
+uint32_t rule_place(std::span<const netlink::RuleEntry> rules) {
     uint32_t first = kUsualRulePriority;
-    for (const io::RuleEntry& rule : rules) {
+    for (const netlink::RuleEntry& rule : rules) {
         if (takes_all(rule) && rule.priority >= kLowestRulePriority) {
             first = std::min(first, rule.priority);
         }
@@ -27,9 +27,9 @@ uint32_t rule_place(std::span<const io::RuleEntry> rules) {
     return first == kUsualRulePriority || !has_room ? kUsualRulePriority : first - kRulePriorities;
 }
 
-base::Result<uint32_t> rule_place(io::RouteClient& routes) {
-    std::vector<io::RuleEntry> rules = CTN_TRY(routes.rules(base::IpVersion::V4));
-    const std::vector<io::RuleEntry> of_v6 = CTN_TRY(routes.rules(base::IpVersion::V6));
+base::Result<uint32_t> rule_place(netlink::RouteClient& routes) {
+    std::vector<netlink::RuleEntry> rules = CTN_TRY(routes.rules(base::IpVersion::V4));
+    const std::vector<netlink::RuleEntry> of_v6 = CTN_TRY(routes.rules(base::IpVersion::V6));
     rules.insert(rules.end(), of_v6.begin(), of_v6.end());
     return rule_place(rules);
 }

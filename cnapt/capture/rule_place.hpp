@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/result.hpp"
-#include "common/io/netlink_route.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <span>
 
@@ -20,11 +20,11 @@ inline constexpr uint32_t kLowestRulePriority = kUsualRulePriority - 1024;
 
 // True for a rule of others that takes all remaining packets: it matches no source, destination or
 // protocol, and no mark except one on its own packets (`not fwmark`).
-bool takes_all(const io::RuleEntry& rule);
+bool takes_all(const netlink::RuleEntry& rule);
 
 // The first priority of the capture; the rules of source_routes.hpp directly precede it. `rules`
 // has both versions, which share one place. kUsualRulePriority if there is no room. Pure.
-uint32_t rule_place(std::span<const io::RuleEntry> rules);
-base::Result<uint32_t> rule_place(io::RouteClient& routes);
+uint32_t rule_place(std::span<const netlink::RuleEntry> rules);
+base::Result<uint32_t> rule_place(netlink::RouteClient& routes);
 
 }  // namespace continuo::cnapt::capture

@@ -20,8 +20,8 @@ using base::IpAddress;
 using base::IpPrefix;
 using base::IpVersion;
 using base::Result;
-using io::RouteEntry;
-using io::RuleEntry;
+using netlink::RouteEntry;
+using netlink::RuleEntry;
 
 constexpr size_t kMaxSourceSteps = 2;  // one is under way at most
 // A link that goes down loses routes before that is reported: such a failure is no error.
@@ -50,7 +50,7 @@ bool is_of(const RouteEntry& route, const SourceUplink& uplink) {
            route.destination.address.version == uplink.address.version;
 }
 
-bool has_foreign_gateway(const io::NetSnapshot& network, const SourceUplink& uplink) {
+bool has_foreign_gateway(const netlink::NetSnapshot& network, const SourceUplink& uplink) {
     return std::any_of(network.routes.begin(), network.routes.end(), [&](const RouteEntry& route) {
         return is_of(route, uplink) && uplinks::has_foreign_gateway(route);
     });
@@ -71,7 +71,7 @@ in_table(const RouteEntry& route, const IpPrefix& destination, uint32_t table, s
 // Routes of the uplink that match `are_meant`, better ones first. Each has its own metric: the
 // kernel falls back to another router when one is gone.
 template <typename Predicate>
-void add_copies(const io::NetSnapshot& network,
+void add_copies(const netlink::NetSnapshot& network,
                 const SourceUplink& uplink,
                 Predicate are_meant,
                 size_t limit,
@@ -99,8 +99,9 @@ bool is_on_link_route(const RouteEntry& route) {
 }
 
 // The uplink's own route there, if it has one.
-const RouteEntry*
-way_to(const io::NetSnapshot& network, const SourceUplink& uplink, const IpAddress& destination) {
+const RouteEntry* way_to(const netlink::NetSnapshot& network,
+                         const SourceUplink& uplink,
+                         const IpAddress& destination) {
     const RouteEntry* best = nullptr;
     for (const RouteEntry& route : network.routes) {
         if (route.interface_index != uplink.interface_index ||
@@ -115,7 +116,7 @@ way_to(const io::NetSnapshot& network, const SourceUplink& uplink, const IpAddre
     return best;
 }
 
-void add_snapts(const io::NetSnapshot& network,
+void add_snapts(const netlink::NetSnapshot& network,
                 const SourceUplink& uplink,
                 std::span<const IpAddress> snapts,
                 uint32_t table,
@@ -152,7 +153,7 @@ void add_source_rules(const SourceUplink& uplink,
     rule.suppress_prefix_length = kLongestPartOfDefault;
     rules.push_back(rule);
     rule.priority = kNearSourceRulePriority;
-    rule.table = io::kMainTable;
+    rule.table = netlink::kMainTable;
     rules.push_back(rule);
     rule.priority = kSourceRulePriority;
     rule.table = table;
@@ -186,7 +187,7 @@ class FirstError {
 };
 
 // Adds missing entries; returns the superfluous ones.
-std::vector<RouteEntry> set_routes(io::RouteClient& client,
+std::vector<RouteEntry> set_routes(netlink::RouteClient& client,
                                    const SourcePlan& plan,
                                    std::span<const uint32_t> tables,
                                    FirstError& first) {
@@ -206,7 +207,8 @@ std::vector<RouteEntry> set_routes(io::RouteClient& client,
                 }
             }
             for (const RouteEntry& route : *there) {
-                if (route.protocol == io::kRouteProtocol && !has(plan.routes, route, is_same_way)) {
+                if (route.protocol == netlink::kRouteProtocol &&
+                    !has(plan.routes, route, is_same_way)) {
                     in_vain.push_back(route);
                 }
             }
@@ -225,7 +227,7 @@ std::vector<RuleEntry> placed(std::vector<RuleEntry> rules, uint32_t place) {
     return rules;
 }
 
-void set_rules(io::RouteClient& client, const SourcePlan& plan, FirstError& first) {
+void set_rules(netlink::RouteClient& client, const SourcePlan& plan, FirstError& first) {
     const auto place = rule_place(client);
     if (!place) {
         return first.note(place.error());
@@ -258,8 +260,8 @@ bool is_source_rule(const RuleEntry& rule) {
         (rule.priority >= kLowestRulePriority && rule.priority <= kSnaptRulePriority) ||
         rule.priority == kNearSourceRulePriority || rule.priority == kSourceRulePriority;
     // Capture rules match a whole mark, or none.
-    return rule.protocol == io::kRouteProtocol && has_place && rule.from && rule.fwmark == 0U &&
-           rule.fwmark_mask != UINT32_MAX;
+    return rule.protocol == netlink::kRouteProtocol && has_place && rule.from &&
+           rule.fwmark == 0U && rule.fwmark_mask != UINT32_MAX;
 }
 
 uint32_t source_table(uint32_t routing_table, uint8_t slot) {
@@ -272,7 +274,7 @@ uint32_t source_table(uint32_t routing_table, uint8_t slot) {
     return is_before || is_behind ? routing_table + distance : routing_table - distance;
 }
 
-SourcePlan source_plan(const io::NetSnapshot& network,
+SourcePlan source_plan(const netlink::NetSnapshot& network,
                        std::span<const SourceUplink> uplinks,
                        std::span<const IpAddress> snapts,
                        const SourceNumbers& numbers) {
@@ -295,7 +297,7 @@ SourcePlan source_plan(const io::NetSnapshot& network,
 
 // Rules must lead to existing routes: routes are added first, and removed last.
 Result<void> apply_source_plan(const SourcePlan& plan, std::span<const uint32_t> tables) {
-    auto client = CTN_TRY(io::RouteClient::open());
+    auto client = CTN_TRY(netlink::RouteClient::open());
     FirstError first;
     const auto in_vain = set_routes(client, plan, tables, first);
     set_rules(client, plan, first);

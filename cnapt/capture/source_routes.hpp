@@ -15,8 +15,8 @@
 
 #include "cnapt/uplinks/fwmark.hpp"
 #include "common/base/result.hpp"
-#include "common/io/net_monitor.hpp"
 #include "common/io/worker_thread.hpp"
+#include "common/netlink/net_monitor.hpp"
 #include "common/wire/constants.hpp"
 
 #include <memory>
@@ -47,8 +47,8 @@ struct SourceNumbers {
 };
 
 struct SourcePlan {
-    std::vector<io::RouteEntry> routes;
-    std::vector<io::RuleEntry> rules;
+    std::vector<netlink::RouteEntry> routes;
+    std::vector<netlink::RuleEntry> rules;
     size_t left_out = 0;
 
     bool operator==(const SourcePlan&) const = default;
@@ -59,13 +59,13 @@ uint32_t source_table(uint32_t routing_table, uint8_t slot);
 
 // Pure. There are no rules for an uplink without any route, for an address that two uplinks share,
 // which no rule can tell apart, or for a gateway of the other IP version, which a copy would lose.
-SourcePlan source_plan(const io::NetSnapshot& network,
+SourcePlan source_plan(const netlink::NetSnapshot& network,
                        std::span<const SourceUplink> uplinks,
                        std::span<const base::IpAddress> snapts,
                        const SourceNumbers& numbers);
 
 // True for one of these rules, wherever it stands.
-bool is_source_rule(const io::RuleEntry& rule);
+bool is_source_rule(const netlink::RuleEntry& rule);
 
 // Makes the kernel's rules of ours equal to `plan`, and its routes in `tables`. Idempotent;
 // continues after an error and returns the first. Blocks briefly on netlink.

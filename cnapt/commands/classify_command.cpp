@@ -1,7 +1,7 @@
 #include "cnapt/commands/classify_command.hpp"
 
 #include "cnapt/commands/capture_input.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "common/report/json.hpp"
 
 #include <algorithm>
@@ -180,7 +180,7 @@ CommandOutput classify_command(const ParsedCommand& command, bool is_terminal, s
     if (policy.ruleset == nullptr) {
         return policy.failure;
     }
-    io::SystemRandom random;
+    host::SystemRandom random;
     CaptureFlows flows(policy.ruleset, random.u64());
     const CaptureReading reading =
         read_capture(command, [&](const packet::CapturedPacket& packet) { flows.add(packet); });

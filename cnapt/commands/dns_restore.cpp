@@ -3,8 +3,8 @@
 #include "cnapt/names/resolv_file.hpp"
 #include "cnapt/settings/default_paths.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/privileges.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,8 @@
 #include "common/config/diagnostic.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/system_random.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 
@@ -177,7 +177,7 @@ class Estimate {
     const CaptureFlows& flows() const { return flows_; }
 
   private:
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     CaptureFlows flows_;
     EstimateTunnel tunnel_;
     CaptureClock clock_;

@@ -1,7 +1,7 @@
 #include "cnapt/control_link/control_client.hpp"
 
 #include "cnapt/control_link/control_connection.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include "cnapt/control_link/plain_link.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/handler_gate.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 
 #include <algorithm>
@@ -179,7 +179,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::shared_ptr<dataplane::DatagramQueue> in_ = std::make_shared<dataplane::DatagramQueue>();
     ControlClientOptions options_;
     std::optional<control::TlsContext> context_;
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     std::unique_ptr<io::DeadlineTimer> timer_;
     std::unique_ptr<ConnectRace> race_;                    // while connecting
     std::vector<std::unique_ptr<Connection>> candidates_;  // at most kMaxConnectWays

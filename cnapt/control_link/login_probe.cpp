@@ -1,7 +1,7 @@
 // reach_probe.hpp: logins.
 #include "cnapt/control_link/reach_probe.hpp"
 #include "cnapt/control_link/tcp_connect.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ void prove_key(const LoginQuestion& question,
                const control::TlsContext& context,
                Dialogue& dialogue,
                LoginReach& reach) {
-    io::SystemRandom random;
+    host::SystemRandom random;
     const control::ClientParameters& parameters = question.parameters;
     const auto channel = control::TlsChannel::connect(
         context, control::encode_identity(parameters.identity, parameters.identity_key, random),
@@ -140,7 +140,7 @@ void log_in(const LoginQuestion& question,
             const control::TlsContext& context,
             Dialogue& dialogue,
             LoginReach& reach) {
-    io::SystemRandom random;
+    host::SystemRandom random;
     control::ClientControl client(context, random, nullptr);
     if (const auto started = client.start(question.parameters, Clock::now()); !started) {
         reach.kind = Kind::Unreached;

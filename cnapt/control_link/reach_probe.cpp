@@ -2,8 +2,8 @@
 
 #include "cnapt/control_link/tcp_connect.hpp"
 #include "cnapt/uplinks/borrowed_addresses.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/system_random.hpp"
 #include "common/wire/tunnel_header.hpp"
 #include "common/wire/unsealed.hpp"
 
@@ -251,7 +251,7 @@ std::vector<TcpReach> probe_tcp(const ReachQuestion& question) {
 
 std::vector<UdpReach> probe_udp(const ReachQuestion& question) {
     const auto until = Clock::now() + question.time;
-    io::SystemRandom random;
+    host::SystemRandom random;
     std::vector<UdpAsked> all(question.to.size());
     for (size_t i = 0; i < all.size(); ++i) {
         auto fd = udp_socket(question.to[i], question.fwmark);

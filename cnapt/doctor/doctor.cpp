@@ -6,8 +6,8 @@
 #include "common/crypto/library.hpp"
 #include "common/daemon/doctor_files.hpp"
 #include "common/daemon/doctor_host.hpp"
-#include "common/io/preflight.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/preflight.hpp"
+#include "common/host/privileges.hpp"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kLeastFreeBytes = uint64_t{16} << 20;
 
 void check_rights(NodeDoctor& doctor) {
-    daemon::check_rights(doctor.status.json["process"], io::kNodeUser, doctor.findings);
+    daemon::check_rights(doctor.status.json["process"], host::kNodeUser, doctor.findings);
 }
 
 void check_clock(NodeDoctor& doctor) {
@@ -45,7 +45,7 @@ void check_files(NodeDoctor& doctor) {
     files.read = {doctor.policy_file};
     files.state = doctor.state;
     files.socket = doctor.access.socket;
-    files.user = io::kNodeUser;
+    files.user = host::kNodeUser;
     daemon::check_files(files, doctor.findings);
 }
 
@@ -127,7 +127,7 @@ report::CommandOutput doctor_command(const report::DaemonAccess& access,
     crypto::begin_library();
     NodeDoctor doctor(access, command, settings::kDefaultConfig, settings::kDefaultState);
     doctor.policy_file = command.value_or("--policy", "");
-    doctor.may_mark = io::missing_right().empty();
+    doctor.may_mark = host::missing_right().empty();
     return daemon::run_doctor(std::span<const Check>(kChecks), doctor, command);
 }
 

@@ -14,7 +14,7 @@ namespace {
 // The answer that a running daemon would give.
 JsonValue vpns_of_host(const NodeDoctor& doctor) {
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    const auto monitor = netlink::NetMonitor::start(loop, [](const netlink::NetEvent&) {});
     if (!monitor) {
         return {};  // "uplinks" has said so
     }
@@ -29,7 +29,7 @@ JsonValue vpns_of_host(const NodeDoctor& doctor) {
     return parsed ? std::move(*parsed) : JsonValue{};
 }
 
-std::string prefix_text(const io::UsableAddress& own) {
+std::string prefix_text(const netlink::UsableAddress& own) {
     base::IpPrefix prefix{own.address, own.prefix_length};
     constexpr unsigned kOctetBits = 8;
     for (unsigned bit = own.prefix_length; bit < prefix.address.bytes().size() * kOctetBits;
@@ -56,10 +56,10 @@ std::string ranges_text(const JsonValue& places) {
 }
 
 // IPv4, as it is with IPv4 only (uplinks.hpp).
-const io::UsableAddress* address_of(const io::NetSnapshot& network,
-                                    const control_link::ControlUplink& uplink) {
-    for (const io::UsableAddress& own : network.addresses) {
-        const io::LinkEntry* link = network.link(own.interface_index);
+const netlink::UsableAddress* address_of(const netlink::NetSnapshot& network,
+                                         const control_link::ControlUplink& uplink) {
+    for (const netlink::UsableAddress& own : network.addresses) {
+        const netlink::LinkEntry* link = network.link(own.interface_index);
         if (own.address.is_v4() && own.address == uplink.source && link != nullptr &&
             link->name == uplink.device) {
             return &own;
@@ -73,13 +73,13 @@ const io::UsableAddress* address_of(const io::NetSnapshot& network,
 // Names uplinks that a router may confuse, as on a docked laptop.
 void check_shared_networks(NodeDoctor& doctor) {
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    const auto monitor = netlink::NetMonitor::start(loop, [](const netlink::NetEvent&) {});
     if (!monitor) {
         return;  // "uplinks" has said so
     }
     const auto& uplinks = doctor.uplinks;
     for (auto one = uplinks.begin(); one != uplinks.end(); ++one) {
-        const io::UsableAddress* own = address_of((*monitor)->snapshot(), *one);
+        const netlink::UsableAddress* own = address_of((*monitor)->snapshot(), *one);
         for (auto other = one + 1; own != nullptr && other != uplinks.end(); ++other) {
             if (other->device != one->device && other->source != one->source &&
                 uplinks::is_in_network(other->source, *own)) {

@@ -6,7 +6,7 @@
 #include "cnapt/control_link/tcp_connect.hpp"
 #include "cnapt/settings/node_config.hpp"
 #include "common/daemon/doctor_context.hpp"
-#include "common/io/net_monitor.hpp"
+#include "common/netlink/net_monitor.hpp"
 
 #include <string>
 #include <vector>
@@ -51,7 +51,8 @@ void check_daemon(NodeDoctor& doctor);
 std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor);
 // Adds the addresses that uplinks borrow to the network; returns the text about uplinks that have
 // none.
-std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
+std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor,
+                                              netlink::NetSnapshot& network);
 void check_on_link(NodeDoctor& doctor);
 // doctor_nat64.cpp
 void check_nat64(NodeDoctor& doctor);

@@ -2,8 +2,8 @@
 #include "cnapt/doctor/doctor_context.hpp"
 #include "cnapt/snapts/snapt_client.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -261,7 +261,7 @@ control_link::LoginQuestion question_of(const NodeDoctor& doctor, const LoginChe
     identity.id =
         settings::read_node_id(doctor.state + settings::kNodeIdFile).value_or(identity.id);
     question.parameters = snapts::login_parameters(config, login.entry, identity);
-    io::SystemRandom random;
+    host::SystemRandom random;
     random.fill(question.parameters.hello.session_id);
     question.parameters.hello.wire_session_down = static_cast<uint16_t>(random.u64() | 1U);
     return question;

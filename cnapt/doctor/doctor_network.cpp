@@ -9,7 +9,7 @@
 #include "cnapt/uplinks/uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
-#include "common/io/net_monitor.hpp"
+#include "common/netlink/net_monitor.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -58,7 +58,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 class UplinkLook {
   public:
-    UplinkLook(const settings::NodeConfig& config, const io::NetSnapshot& network)
+    UplinkLook(const settings::NodeConfig& config, const netlink::NetSnapshot& network)
         : config_(config), network_(network) {
         rules_.own_device = config.capture.device;
         rules_.allow = config.uplinks.allow;
@@ -68,8 +68,8 @@ class UplinkLook {
     // Lists the uplinks that can be used.
     std::vector<ControlUplink> usable() const {
         std::vector<ControlUplink> found;
-        for (const io::LinkEntry& link : network_.links) {
-            for (const io::UsableAddress& address : network_.addresses) {
+        for (const netlink::LinkEntry& link : network_.links) {
+            for (const netlink::UsableAddress& address : network_.addresses) {
                 if (address.interface_index == link.index && obstacle(link).empty() &&
                     leads_on(link, address.address.version)) {
                     found.push_back({link.name, address.address});
@@ -81,7 +81,7 @@ class UplinkLook {
     // Says why none of the others can.
     std::vector<std::string> obstacles() const {
         std::vector<std::string> list;
-        for (const io::LinkEntry& link : network_.links) {
+        for (const netlink::LinkEntry& link : network_.links) {
             if (!link.is_loopback && link.name != config_.capture.device) {
                 const std::string why = obstacle(link);
                 list.push_back(link.name + " " + (why.empty() ? "has no route" : why));
@@ -91,7 +91,7 @@ class UplinkLook {
     }
 
   private:
-    std::string obstacle(const io::LinkEntry& link) const {
+    std::string obstacle(const netlink::LinkEntry& link) const {
         if (link.is_loopback || link.name == config_.capture.device) {
             return "is no uplink";
         }
@@ -110,7 +110,7 @@ class UplinkLook {
         return has_address ? "" : "has no address";
     }
     // True when a route of the interface leads to the Internet or to some SNAPT.
-    bool leads_on(const io::LinkEntry& link, base::IpVersion version) const {
+    bool leads_on(const netlink::LinkEntry& link, base::IpVersion version) const {
         const bool has_default =
             std::any_of(network_.routes.begin(), network_.routes.end(), [&](const auto& route) {
                 return route.interface_index == link.index && route.destination.length == 0 &&
@@ -129,7 +129,7 @@ class UplinkLook {
     }
 
     const settings::NodeConfig& config_;
-    const io::NetSnapshot& network_;
+    const netlink::NetSnapshot& network_;
     uplinks::UplinkRules rules_;
 };
 
@@ -307,19 +307,19 @@ void check_kept_routes(NodeDoctor& doctor, const std::string& check) {
                              report::cell(routes["unwatched"]) +
                                  " addresses of SNAPTs or name servers are too many: routes to "
                                  "them may not be seen",
-                             "leave at most " + std::to_string(io::kMaxWatched) +
+                             "leave at most " + std::to_string(netlink::kMaxWatched) +
                                  " of them in the configuration and resolv.conf");
     }
 }
 
-void check_routes(NodeDoctor& doctor, const io::NetMonitor& monitor) {
+void check_routes(NodeDoctor& doctor, const netlink::NetMonitor& monitor) {
     const std::string check = "routes";
     check_kept_routes(doctor, check);
     if (monitor.unseen_routes() > 0) {
         doctor.findings.warn(check,
                              std::to_string(monitor.unseen_routes()) +
                                  " default routes or routes to SNAPTs are not seen",
-                             "leave at most " + std::to_string(io::kMaxDecidingRoutes) +
+                             "leave at most " + std::to_string(netlink::kMaxDecidingRoutes) +
                                  " of them in the main table");
     } else if (monitor.routes_left_out() > 0) {
         const size_t all = monitor.snapshot().routes.size() + monitor.routes_left_out();
@@ -338,14 +338,14 @@ void check_uplinks(NodeDoctor& doctor) {
         return;
     }
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(
-        loop, [](const io::NetEvent&) {}, {},
-        io::RouteInterest{known_snapts(doctor), uplinks::kind_of_route});
+    const auto monitor = netlink::NetMonitor::start(
+        loop, [](const netlink::NetEvent&) {}, {},
+        netlink::RouteInterest{known_snapts(doctor), uplinks::kind_of_route});
     if (!monitor) {
         doctor.findings.fail(check, daemon::describe(monitor.error()), "a kernel with rtnetlink");
         return;
     }
-    io::NetSnapshot network = (*monitor)->snapshot();
+    netlink::NetSnapshot network = (*monitor)->snapshot();
     const std::vector<report::Finding> borrowed = borrow_addresses(doctor, network);
     const UplinkLook look(*doctor.config, network);
     doctor.uplinks = look.usable();

@@ -1,9 +1,9 @@
 // Check of `cnapt doctor`: strict reverse path filters. With them the kernel drops packets from an
 // uplink if the answer would leave by another interface.
 #include "cnapt/doctor/doctor_context.hpp"
-#include "common/io/netfilter.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 
@@ -16,30 +16,32 @@ struct StrictFilter {
     std::string remedy;
 };
 
-std::vector<io::ReversePathRule> rules_of_host() {
-    auto netfilter = io::NetfilterClient::open();
-    auto rules = netfilter ? netfilter->reverse_path_rules()
-                           : base::Result<std::vector<io::ReversePathRule>>(netfilter.error());
-    return rules ? std::move(rules).value() : std::vector<io::ReversePathRule>{};
+std::vector<netfilter::ReversePathRule> rules_of_host() {
+    auto netfilter = netfilter::NetfilterClient::open();
+    auto rules = netfilter
+                     ? netfilter->reverse_path_rules()
+                     : base::Result<std::vector<netfilter::ReversePathRule>>(netfilter.error());
+    return rules ? std::move(rules).value() : std::vector<netfilter::ReversePathRule>{};
 }
 
 // The larger of the interface's value and that of all interfaces applies: 0, 1 (strict), 2 (loose).
 bool is_strict_sysctl(const std::string& device) {
     const auto value = [](const std::string& name) {
-        const auto text = io::read_sysctl("net/ipv4/conf/" + name + "/rp_filter");
+        const auto text = host::read_sysctl("net/ipv4/conf/" + name + "/rp_filter");
         return text ? *text : std::string("0");
     };
     return std::max(value("all"), value(device)) == "1";
 }
 
 std::optional<StrictFilter> filter_of(const control_link::ControlUplink& uplink,
-                                      const std::vector<io::ReversePathRule>& rules) {
+                                      const std::vector<netfilter::ReversePathRule>& rules) {
     if (uplink.source.is_v4() && is_strict_sysctl(uplink.device)) {
         return StrictFilter{"rp_filter = 1", "sysctl -w net.ipv4.conf.all.rp_filter=2"};
     }
-    const auto rule = std::find_if(rules.begin(), rules.end(), [&](const io::ReversePathRule& one) {
-        return !one.version || *one.version == uplink.source.version;
-    });
+    const auto rule =
+        std::find_if(rules.begin(), rules.end(), [&](const netfilter::ReversePathRule& one) {
+            return !one.version || *one.version == uplink.source.version;
+        });
     if (rule == rules.end()) {
         return std::nullopt;
     }
@@ -74,7 +76,7 @@ std::string joined_names(const std::vector<std::string>& names) {
 
 void check_reverse_paths(NodeDoctor& doctor) {
     const std::string check = "reverse path";
-    auto routes = io::RouteClient::open();
+    auto routes = netlink::RouteClient::open();
     if (!doctor.config || !routes) {
         return;
     }

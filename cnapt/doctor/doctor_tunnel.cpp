@@ -7,7 +7,7 @@
 #include "cnapt/names/name_lookup.hpp"
 #include "cnapt/names/resolved_link.hpp"
 #include "cnapt/node/ping_desk.hpp"
-#include "common/io/nft.hpp"
+#include "common/netfilter/nft.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
@@ -116,7 +116,7 @@ UplinkDomains domains_of_uplinks(const NodeDoctor& doctor) {
 // Says that resolved's questions to servers of uplinks are refused; empty if it has no reason to
 // ask them.
 std::string uplink_domains_text(const NodeDoctor& doctor) {
-    io::Nft nft;
+    netfilter::Nft nft;
     const std::string table = capture::capture_table(doctor.config->capture.device) + "_names";
     const auto refused = nft.counter(table, capture::kResolverCounter);
     if (!refused) {
@@ -251,7 +251,7 @@ bool takes_no_flows(const JsonValue& snapts) {
 }
 
 void check_leak(NodeDoctor& doctor) {
-    io::Nft nft;
+    netfilter::Nft nft;
     const settings::CaptureConfig& capture = doctor.config->capture;
     const auto leak = nft.counter(capture::capture_table(capture.device), capture::kLeakCounter);
     if (leak && leak->packets != 0) {
@@ -268,7 +268,7 @@ void check_leak(NodeDoctor& doctor) {
 void check_answers(NodeDoctor& doctor) {
     const std::string check = "udp servers";
     const std::string table = capture::answers_table(doctor.config->capture.device);
-    io::Nft nft;
+    netfilter::Nft nft;
     const auto has_chain = nft.has_chain(table, "answers");
     if (!has_chain || doctor.status.json.text("state") != "up") {
         return;

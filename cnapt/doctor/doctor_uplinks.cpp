@@ -18,17 +18,18 @@ namespace {
 // Most networks in a finding. A choice, not measured.
 constexpr size_t kMaxNetworksNamed = 6;
 
-std::string owner_of(const io::NetSnapshot& network, const base::IpAddress& address) {
+std::string owner_of(const netlink::NetSnapshot& network, const base::IpAddress& address) {
     const auto at =
         std::find_if(network.addresses.begin(), network.addresses.end(),
-                     [&](const io::UsableAddress& one) { return one.address == address; });
-    const io::LinkEntry* link =
+                     [&](const netlink::UsableAddress& one) { return one.address == address; });
+    const netlink::LinkEntry* link =
         at == network.addresses.end() ? nullptr : network.link(at->interface_index);
     return link == nullptr ? "another interface" : link->name;
 }
 
-report::Finding
-finding_of(const io::NetSnapshot& network, const std::string& name, const uplinks::BareLink& bare) {
+report::Finding finding_of(const netlink::NetSnapshot& network,
+                           const std::string& name,
+                           const uplinks::BareLink& bare) {
     const bool is_v4 = bare.snapt.is_v4();
     std::string found = name;
     found += is_v4 ? " has no IPv4 address of its own" : " has no IPv6 address of its own";
@@ -110,8 +111,9 @@ void check_on_link(NodeDoctor& doctor) {
         return;  // the other checks say so
     }
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(
-        loop, [](const io::NetEvent&) {}, {}, io::RouteInterest{{}, uplinks::kind_of_route});
+    const auto monitor = netlink::NetMonitor::start(
+        loop, [](const netlink::NetEvent&) {}, {},
+        netlink::RouteInterest{{}, uplinks::kind_of_route});
     if (!monitor) {
         return;  // "uplinks" has said so
     }
@@ -135,14 +137,15 @@ void check_on_link(NodeDoctor& doctor) {
     }
 }
 
-std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network) {
+std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor,
+                                              netlink::NetSnapshot& network) {
     const UplinkRules rules = rules_of(*doctor.config);
     std::vector<report::Finding> findings;
-    std::vector<io::UsableAddress> borrowed;
+    std::vector<netlink::UsableAddress> borrowed;
     for (const uplinks::BareLink& bare :
          uplinks::bare_links(network, known_snapts(doctor), rules.own_device, {},
                              uplinks::ask_kernel(doctor.config->capture.fwmark))) {
-        const io::LinkEntry* link = network.link(bare.interface_index);
+        const netlink::LinkEntry* link = network.link(bare.interface_index);
         const bool has_other =
             std::any_of(network.addresses.begin(), network.addresses.end(),
                         [&](const auto& own) { return own.interface_index == link->index; });

@@ -3,7 +3,7 @@
 #include "cnapt/names/resolv_file.hpp"
 #include "cnapt/names/resolved_keeper.hpp"
 #include "common/base/time.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <algorithm>
 #include <array>

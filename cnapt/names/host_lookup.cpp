@@ -3,8 +3,8 @@
 #include "cnapt/names/name_lookup.hpp"
 #include "cnapt/names/resolv_conf.hpp"
 #include "cnapt/settings/node_config.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/system_random.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr size_t kMaxQueuedLookups = 2;  // one is under way at most
 // Below a name that is reserved for such questions (RFC 2606).
 std::string fresh_name() {
     constexpr std::string_view kDigits = "0123456789abcdef";
-    uint64_t number = io::SystemRandom().u64();
+    uint64_t number = host::SystemRandom().u64();
     std::string label;
     for (int i = 0; i < 16; ++i, number >>= 4) {
         label.push_back(kDigits[number & 0xFU]);

@@ -5,9 +5,10 @@
 #include "cnapt/settings/node_config.hpp"
 #include "cnapt/uplinks/borrowed_addresses.hpp"
 #include "cnapt/uplinks/nat64.hpp"
+#include "common/host/library_lookup.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/system_random.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <optional>
 
-#include <netdb.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -91,7 +91,7 @@ ask(const base::Endpoint& server, const std::vector<uint8_t>& query, uint32_t fw
 bool ask_servers(const std::string& name,
                  const LookupPlaces& places,
                  std::vector<base::IpAddress>& found) {
-    io::SystemRandom random;
+    host::SystemRandom random;
     const auto servers = servers_beside_tunnel(places);
     for (int round = 0; round < kRounds; ++round) {
         for (const base::IpAddress& server : servers) {
@@ -115,25 +115,6 @@ bool ask_servers(const std::string& name,
         }
     }
     return false;
-}
-
-void ask_library(const std::string& name, std::vector<base::IpAddress>& found) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* list = nullptr;
-    if (::getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) {
-        return;
-    }
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        std::array<char, NI_MAXHOST> text{};
-        if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                          NI_NUMERICHOST) == 0) {
-            if (const auto parsed = base::IpAddress::parse(text.data())) {
-                found.push_back(*parsed);
-            }
-        }
-    }
-    ::freeaddrinfo(list);
 }
 
 }  // namespace
@@ -193,8 +174,8 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
 
 // The usual name is reserved for such questions (RFC 2606).
 bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::string& name) {
-    const auto query =
-        make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));
+    const auto query = make_dns_query(name, base::IpVersion::V4,
+                                      static_cast<uint16_t>(host::SystemRandom().u64()));
     return ask(server, query, fwmark).has_value();
 }
 
@@ -207,7 +188,7 @@ std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places) {
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places) {
     std::vector<base::IpAddress> found = find_in_hosts(text_of(places.hosts, kMaxHostsBytes), name);
     if (found.empty() && (!ask_servers(name, places, found) || found.empty())) {
-        ask_library(name, found);
+        return host::look_up_by_library(name);
     }
     return found;
 }

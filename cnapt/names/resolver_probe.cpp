@@ -2,8 +2,8 @@
 
 #include "cnapt/names/dns_message.hpp"
 #include "cnapt/uplinks/borrowed_addresses.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/system_random.hpp"
 #include "common/io/unique_fd.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Asked open_socket(const base::Endpoint& server) {
     Asked asked;
     // A name that is reserved for such questions (RFC 2606).
     asked.query = make_dns_query("example.org", base::IpVersion::V4,
-                                 static_cast<uint16_t>(io::SystemRandom().u64()));
+                                 static_cast<uint16_t>(host::SystemRandom().u64()));
     asked.fd = io::UniqueFd(::socket(server.address.is_v4() ? AF_INET : AF_INET6,
                                      SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     return asked;

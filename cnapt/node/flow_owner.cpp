@@ -10,7 +10,7 @@ using flow::Flow;
 
 void Node::look_up(NodeFlow& node_flow) {
     struct Answer {
-        io::SocketOwner owner;
+        process::SocketOwner owner;
         std::string user;
         std::optional<base::IpAddress> host;
     };
@@ -20,7 +20,7 @@ void Node::look_up(NodeFlow& node_flow) {
         [lookup = lookup_, tracking = tracking_, tuple, answer] {
             if (auto owner = lookup->find(tuple)) {
                 answer->owner = std::move(*owner);
-                answer->user = io::user_name(answer->owner.user_id);
+                answer->user = process::user_name(answer->owner.user_id);
             } else if (tracking != nullptr) {
                 if (const auto host = tracking->source_of(tuple)) {
                     answer->host = *host;
@@ -35,7 +35,7 @@ void Node::look_up(NodeFlow& node_flow) {
 
 // On a gateway a flow belongs to this host or to one of its LAN.
 void Node::count_for_host(const packet::FiveTuple& tuple,
-                          const io::SocketOwner& owner,
+                          const process::SocketOwner& owner,
                           const std::optional<base::IpAddress>& host) {
     Flow* flow = is_gateway() ? flows_.find(tuple) : nullptr;
     if (flow != nullptr && (owner.inode != 0 || host)) {
@@ -44,7 +44,7 @@ void Node::count_for_host(const packet::FiveTuple& tuple,
 }
 
 void Node::on_process_found(const packet::FiveTuple& tuple,
-                            const io::SocketOwner& owner,
+                            const process::SocketOwner& owner,
                             std::string user) {
     Flow* flow = flows_.find(tuple);
     if (flow == nullptr) {
@@ -59,7 +59,7 @@ void Node::on_process_found(const packet::FiveTuple& tuple,
     } else if (node_flow.flow->state != flow::FlowState::Refused) {
         classify(node_flow, now);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 }  // namespace continuo::cnapt::node

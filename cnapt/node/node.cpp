@@ -37,19 +37,16 @@ Node::Node(io::EventLoop& loop,
     , settings_(settings)
     , random_(random)
     , events_(events)
-    , pool_(kSmallPackets, kLargePackets)
+    , engine_(loop,
+              *this,
+              drops_,
+              {kSmallPackets, kLargePackets, session::kMaxKeptBytes, settings.recording.packets})
     , slots_(settings.max_flows)
     , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
-    , receiver_(drops_)
-    , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); })
     , fallback_timer_(loop, [this] { on_fallback_due(); })
-    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {
-    scratch_.load.measure_with(io::EventLoop::clock);
-    receiver_.record_to(settings.recording.packets);
-    driver_.record_to(settings.recording.packets);
-}
+    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
 
 Node::~Node() {
     worker_.reset();
@@ -61,41 +58,39 @@ Node::~Node() {
     });
     for (const auto& link : links_) {
         if (link->session) {
-            driver_.remove(*link->session);
+            engine_.end(*link->session);
         }
     }
 }
 
 base::Result<void> Node::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
-    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, {})));
-    tun_port_ = std::make_unique<dataplane::TunPort>(
-        *tun_, pool_, drops_, [](const packet::FrameInfo& info, bool written) {
-            dataplane::count_written(info, written, flow::Direction::Down);
-        });
-    tun_port_->record_to(settings_.recording.packets);
-    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
+    const auto on_written = [](const packet::FrameInfo& info, bool written) {
+        dataplane::count_written(info, written, flow::Direction::Down);
+    };
+    CTN_TRY(engine_.open_tun(settings_.device, {}, on_written, [this] { on_tun_readable(); }));
     if (!settings_.journal.empty()) {
         failure = "cannot use " + settings_.journal;
         journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
     }
     failure = "cannot look up processes";
-    lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
+    lookup_ = std::make_shared<process::ProcessLookup>(CTN_TRY(process::ProcessLookup::open()));
     if (is_gateway()) {
         failure = "cannot ask for connections of the LAN";
-        tracking_ = std::make_shared<io::NetfilterClient>(CTN_TRY(io::NetfilterClient::open()));
+        tracking_ = std::make_shared<netfilter::NetfilterClient>(
+            CTN_TRY(netfilter::NetfilterClient::open()));
     }
     worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<uplinks::Uplinks>(
         loop_, settings_.uplinks,
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
-        [this] { driver_.pump(loop_.now()); });
-    monitor_ = CTN_TRY(io::NetMonitor::start(
-        loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); },
-        io::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
+        [this] { engine_.pump(); });
+    monitor_ = CTN_TRY(netlink::NetMonitor::start(
+        loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
+        netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
     on_network_changed();
-    tun_poller_->watch(true);
+    engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
     failure.clear();
     return {};
@@ -131,17 +126,17 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.node_ipv4 = settings_.ipv4;
         settings.node_ipv6 = settings_.ipv6;
         settings.classes = settings_.classes;
-        settings.memory = &kept_memory_;
+        settings.memory = &engine_.kept_memory();
         settings.keepalive = base::seconds(accept.keepalive_s);
         settings.rekey_datagrams = accept.rekey_datagrams;
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
-        auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
+        auto fresh = std::make_unique<Session>(settings, *this, engine_.scratch(), random_);
         if (link.is_learned) {
             fresh->keep_alive_for_flows_only();
         }
         const std::unique_ptr<Session> former = std::move(link.session);
         link.session = std::move(fresh);
-        driver_.add(*link.session);
+        engine_.add(*link.session);
         link.active_slot.reset();
         link.is_on_stream = false;
         // Flows keep their SNAPT and go on in the new association.
@@ -155,8 +150,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
                     link.session->attach(flow);
                 }
             });
-            driver_.remove(*former);
-            ended_.add(*former);
+            engine_.end(*former);
             link.measured_bytes = 0;
         }
     }
@@ -165,8 +159,8 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.session->install_epoch(std::move(install), now);
     name_apps(link);
     update_paths(link, {}, now);
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
     return {};
 }
 
@@ -178,24 +172,24 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
         session::Role::Node, link.accept.protection, keys,
         {settings_.recording.keys, link.accept.wire_session_up, link.local_id}));
     link.session->install_epoch(std::move(install), loop_.now());
-    driver_.touch(*link.session);
-    driver_.pump(loop_.now());
+    engine_.touch(*link.session);
+    engine_.pump();
     return {};
 }
 
 void Node::request_keepalive(SnaptLink& link) {
     if (link.session) {
         link.session->request_keepalive(loop_.now());
-        driver_.touch(*link.session);
-        driver_.pump(loop_.now());
+        engine_.touch(*link.session);
+        engine_.pump();
     }
 }
 
 void Node::ask(SnaptLink& link) {
     if (link.session && link.active_slot && !link.is_on_stream) {
         link.session->paths().ask(*link.active_slot, loop_.now());
-        driver_.touch(*link.session);
-        driver_.pump(loop_.now());
+        engine_.touch(*link.session);
+        engine_.pump();
     }
 }
 
@@ -218,8 +212,7 @@ bool Node::has_flows(const SnaptLink& link) {
 void Node::remove_link(const SnaptLink& link) {
     CTN_ASSERT(!has_flows(link));
     if (link.session) {
-        driver_.remove(*link.session);
-        ended_.add(*link.session);
+        engine_.end(*link.session);
     }
     monitor_->watch(&link, {});
     std::erase_if(links_, [&link](const auto& other) { return other.get() == &link; });
@@ -227,10 +220,10 @@ void Node::remove_link(const SnaptLink& link) {
 
 void Node::on_socket_readable(const Uplink& uplink, io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
-    loop_.note_moved(receiver_.receive(
+    loop_.note_moved(engine_.receiver().receive(
         socket, now, [&](const io::ReceivedBatch& batch) { on_datagrams(uplink, batch, now); }));
-    tun_port_->coalescer().flush();
-    driver_.pump(now);
+    engine_.flush();
+    engine_.pump(now);
 }
 
 void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, TimePoint now) {
@@ -244,7 +237,7 @@ void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, Ti
             datagram.arrived_on = uplink.slot;
         }
         session.on_datagrams(datagrams, now);
-        driver_.touch(session);
+        engine_.touch(session);
     };
     const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
         if (kind == wire::DatagramKind::Unsealed) {
@@ -252,7 +245,7 @@ void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, Ti
         }
         return kind == wire::DatagramKind::Unsealed;
     };
-    receiver_.split(batch, kNoPort, find, hand_over, stray);
+    engine_.receiver().split(batch, kNoPort, find, hand_over, stray);
 }
 
 // Not authenticated: at most a reason to ask over control, and rarely.
@@ -311,7 +304,7 @@ void Node::deliver(Session& /*session*/,
         return;
     }
     dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
-    tun_port_->coalescer().add(fields, payload, &flow);
+    engine_.deliver(fields, payload, flow);
 }
 
 // A flow that was bound to that SNAPT before this process started. The node may have nothing more
@@ -362,8 +355,7 @@ Flow* Node::deliver_whole(Session& session,
         // SNAPT may not have known the mode yet, nor that other uplinks have IPv6.
         packet::clamp_mss(packet, largest_segment(link, *flow, now), false);
     }
-    const size_t payload = packet.size() - std::min<size_t>(summary->payload_offset, packet.size());
-    tun_port_->write_packet(packet, flow, payload);
+    engine_.deliver_whole(packet, summary->payload_offset, *flow);
     return flow;
 }
 
@@ -392,10 +384,7 @@ void Node::wait_writable(io::UdpSocket& socket) {
 }
 
 void Node::on_too_big(const session::TransmitItem& item) {
-    if (item.session != nullptr) {
-        item.session->on_too_big(item, loop_.now());
-        driver_.touch(*item.session);
-    }
+    engine_.on_too_big(item);
 }
 
 void Node::measure_throughput(SnaptLink& link, TimePoint now) {
@@ -420,7 +409,7 @@ void Node::measure_throughput(SnaptLink& link, TimePoint now) {
 void Node::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
-    tun_port_->coalescer().flush();
+    engine_.flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     ask_signals(now);
     follow_snapt_addresses();
@@ -438,7 +427,7 @@ void Node::on_housekeeping() {
             lose_link(*link);
         }
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
@@ -454,17 +443,6 @@ void Node::set_classes(const dataplane::ClassTable& table) {
             link->session->set_class_settings(table.settings);
         }
     }
-}
-
-base::DropCounters Node::all_drops() const {
-    base::DropCounters sum = drops_;
-    sum.merge(ended_.drops);
-    for (const auto& link : links_) {
-        if (link->session) {
-            sum.merge(link->session->drops());
-        }
-    }
-    return sum;
 }
 
 }  // namespace continuo::cnapt::node

@@ -16,18 +16,15 @@
 #include "common/control/message.hpp"
 #include "common/control/no_forwarding.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/figures.hpp"
-#include "common/dataplane/recording.hpp"
-#include "common/dataplane/session_driver.hpp"
-#include "common/dataplane/tun_port.hpp"
+#include "common/dataplane/packet_engine.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
-#include "common/io/netfilter.hpp"
 #include "common/io/pause_watcher.hpp"
-#include "common/io/process_lookup.hpp"
-#include "common/io/wireless_monitor.hpp"
 #include "common/io/worker_thread.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netlink/wireless_monitor.hpp"
+#include "common/process/process_lookup.hpp"
+#include "common/record/recording.hpp"
 #include "common/session/session.hpp"
 #include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
@@ -58,7 +55,7 @@ struct NodeSettings {
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     uplinks::UplinkRules uplinks;
     uplinks::OnLinkPolicy on_link;
-    dataplane::Recording recording;  // must outlive the Node
+    record::Recording recording;  // must outlive the Node
 };
 
 // An uplink that falls silent while in use is not used again for this long, doubled each time it
@@ -147,7 +144,7 @@ struct NodeFlow : flow::FlowDetails {
     std::shared_ptr<const classifier::Ruleset> ruleset;  // owns the views below
     classifier::Classification classification;
     uint8_t dscp = 0;
-    io::SocketOwner owner;
+    process::SocketOwner owner;
     std::string user;
     uint64_t committed_bits_per_s = 0;
     std::string refused_reason;
@@ -177,9 +174,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Opens the TUN device and follows the host's addresses. On failure `failure` has the text.
     base::Result<void> start(std::string& failure);
     // Whether the TUN device outlives this node. False: it could not be set.
-    bool keep_device(bool is_kept) {
-        return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
-    }
+    bool keep_device(bool is_kept) { return engine_.keep_tun(is_kept); }
 
     // --- Control, on the data loop
     // Port 0: not known yet.
@@ -259,16 +254,16 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
-    base::DropCounters all_drops() const;
-    const dataplane::EndedSessions& ended() const { return ended_; }
+    base::DropCounters all_drops() const { return engine_.all_drops(); }
+    const dataplane::EndedSessions& ended() const { return engine_.ended(); }
     // Totals of all sessions, including ended ones.
-    report::ClassFigureTable sent() const;
-    dataplane::ReceivedFigures received() const;
+    report::ClassFigureTable sent() const { return engine_.sent(); }
+    dataplane::ReceivedFigures received() const { return engine_.received(); }
     const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
-    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
-    dataplane::TunPort& tun() { return *tun_port_; }
-    const io::NetSnapshot& network() const { return monitor_->snapshot(); }
-    io::NetMonitor& monitor() const { return *monitor_; }
+    const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
+    dataplane::TunPort& tun() { return engine_.tun(); }
+    const netlink::NetSnapshot& network() const { return monitor_->snapshot(); }
+    netlink::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
     // Networks of uplinks with public addresses.
     const uplinks::OnLinkNetworks& on_link() const { return on_link_; }
@@ -293,9 +288,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override {
-        tun_port_->coalescer().flush();
-    }
+    void on_held_delivered(session::Session& /*session*/) override { engine_.flush(); }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -374,7 +367,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node_hints.cpp
     // Follows Wi-Fi if this kernel supports it.
     void follow_wireless();
-    void on_wireless(const io::WirelessEvent& event);
+    void on_wireless(const netlink::WirelessEvent& event);
     void on_signal(uint32_t interface_index, base::TimePoint now);
     // Signal of the Wi-Fi uplinks in use.
     uint64_t received_on(uint8_t slot) const;
@@ -438,10 +431,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
     void look_up(NodeFlow& node_flow);
     void count_for_host(const packet::FiveTuple& tuple,
-                        const io::SocketOwner& owner,
+                        const process::SocketOwner& owner,
                         const std::optional<base::IpAddress>& host);
     void on_process_found(const packet::FiveTuple& tuple,
-                          const io::SocketOwner& owner,
+                          const process::SocketOwner& owner,
                           std::string user);
     // The SNAPTs for new flows; the best one is chosen. The data path does not notice the death of
     // an idle SNAPT, but its control link is lost.
@@ -457,32 +450,24 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     base::Random& random_;
     NodeEvents& events_;
     base::DropCounters drops_;
-    packet::PacketPool pool_;
-    session::SessionScratch scratch_;
-    base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
+    dataplane::PacketEngine engine_;  // outlives flows and sessions
     flow::HeapSlots slots_;
     flow::HostShares hosts_;  // a gateway's hosts
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
-    std::unique_ptr<io::TunDevice> tun_;
-    std::unique_ptr<dataplane::TunPort> tun_port_;
-    std::unique_ptr<io::Poller> tun_poller_;
     std::unique_ptr<uplinks::Uplinks> uplinks_;
-    std::unique_ptr<io::NetMonitor> monitor_;
-    std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
-    dataplane::DatagramReceiver receiver_;
-    dataplane::EndedSessions ended_;
+    std::unique_ptr<netlink::NetMonitor> monitor_;
+    std::unique_ptr<netlink::WirelessMonitor> wireless_;  // null: no Wi-Fi here
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
-    dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
     io::DeadlineTimer fallback_timer_;
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
-    std::shared_ptr<io::ProcessLookup> lookup_;
-    std::shared_ptr<io::NetfilterClient> tracking_;  // a gateway's connection tracking; on worker_
+    std::shared_ptr<process::ProcessLookup> lookup_;
+    std::shared_ptr<netfilter::NetfilterClient> tracking_;  // a gateway's connections; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     uplinks::OnLinkNetworks on_link_;
     std::vector<std::unique_ptr<SnaptLink>> links_;

@@ -26,8 +26,8 @@ void Node::follow_wireless() {
     if (wireless_) {
         return;
     }
-    auto started = io::WirelessMonitor::start(
-        loop_, [this](const io::WirelessEvent& event) { on_wireless(event); });
+    auto started = netlink::WirelessMonitor::start(
+        loop_, [this](const netlink::WirelessEvent& event) { on_wireless(event); });
     if (started) {
         wireless_ = std::move(started).value();
     }
@@ -46,8 +46,8 @@ Uplinks::SlotSet Node::cut_slots() const {
     return slots;
 }
 
-void Node::on_wireless(const io::WirelessEvent& event) {
-    using Kind = io::WirelessEvent::Kind;
+void Node::on_wireless(const netlink::WirelessEvent& event) {
+    using Kind = netlink::WirelessEvent::Kind;
     const TimePoint now = loop_.now();
     switch (event.kind) {
     case Kind::Joined:
@@ -86,9 +86,9 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
         if (active->is_weak) {
             probe_others(*link, active->slot, now);
         }
-        driver_.touch(*link->session);
+        engine_.touch(*link->session);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // For the links of all SNAPTs that use it.
@@ -170,7 +170,7 @@ void Node::on_pause(base::Duration pause) {
     }
     events_.on_network_changed();  // it may have woken up in another place
     // The wake-up has just begun: sending comes at its end.
-    loop_.post([this] { driver_.pump(loop_.now()); });
+    loop_.post([this] { engine_.pump(); });
 }
 
 }  // namespace continuo::cnapt::node

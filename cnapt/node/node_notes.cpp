@@ -62,7 +62,7 @@ void Node::note_mended(SnaptLink& link, uint8_t path, FailureKind kind) {
 }
 
 void Node::note_ways() {
-    const io::NetSnapshot& network = monitor_->snapshot();
+    const netlink::NetSnapshot& network = monitor_->snapshot();
     for (const auto& link : links_) {
         for (const uplinks::Uplink* uplink : uplinks_->list()) {
             const Failure& known = link->path_failures[uplink->slot];

@@ -48,20 +48,20 @@ void Node::on_tun_readable() {
         }
     }
     size_t packets = 0;
-    const size_t bytes = tun_port_->read_burst(
+    const size_t bytes = engine_.tun().read_burst(
         now, is_stream, dataplane::kTunBurst,
         [&](PacketPtr packet) {
             ++packets;
             on_packet(std::move(packet), now);
         },
         [&] {
-            driver_.pump(now);
+            engine_.pump(now);
             return true;
         },
         [] { return true; });
     loop_.note_moved(bytes);
-    tun_port_->coalescer().flush();  // replies to refused flows
-    driver_.pump(now);
+    engine_.flush();  // replies to refused flows
+    engine_.pump(now);
     if (is_stream && packets <= kMostBeforeRest && queued_bytes() == waiting + bytes) {
         rest(now);
     }
@@ -84,7 +84,7 @@ void Node::rest(TimePoint now) {
             least = std::min(least, *patience);
         }
     }
-    if (least >= kShortestRest && !driver_.is_holding()) {
+    if (least >= kShortestRest && !engine_.driver().is_holding()) {
         loop_.rest(least);
     }
 }
@@ -253,7 +253,7 @@ void Node::answer_refused(base::ByteView packet) {
         length = packet::write_icmp_prohibited(packet, reply);
     }
     if (length > 0) {
-        tun_port_->write_packet(base::ByteView(reply).first(length), nullptr, 0);
+        engine_.answer(base::ByteView(reply).first(length));
     }
 }
 
@@ -286,7 +286,7 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     }
     consider_promotion(node_flow, packet->length, now);
     link.session->on_packet(flow, std::move(packet), now);
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 void Node::consider_promotion(NodeFlow& node_flow, uint32_t bytes, TimePoint now) {
@@ -331,7 +331,7 @@ void Node::on_wait_over() {
         }
     }
     wait_timer_.set(next);
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // The flow's place is needed. The SNAPT is told, as its limit counts the flow, too.
@@ -347,7 +347,7 @@ void Node::displace(Flow& flow, TimePoint now) {
 // Called before the table erases the flow: nobody may hold it any more.
 void Node::end_flow(Flow& flow, TimePoint now) {
     auto* node_flow = flow::details_as<NodeFlow>(flow);
-    tun_port_->coalescer().flush(&flow);
+    engine_.flush(flow);
     if (node_flow->link != nullptr && node_flow->link->session) {
         node_flow->link->session->detach(flow, now);
     }
@@ -357,7 +357,7 @@ void Node::end_flow(Flow& flow, TimePoint now) {
     if (journal_) {
         journal_->release(flow.tuple);
     }
-    driver_.forget(flow);
+    engine_.forget(flow);
     std::erase(waiting_flows_, node_flow);
     flow.details = nullptr;
     delete node_flow;

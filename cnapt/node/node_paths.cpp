@@ -81,7 +81,7 @@ void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
         update_paths(*link, change, now);
     }
     note_ways();
-    driver_.pump(now);
+    engine_.pump(now);
     events_.on_network_changed();
 }
 
@@ -106,11 +106,11 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
                 link->session->paths().ask_again(slot, now);
             }
             choose_uplink(*link, now);
-            driver_.touch(*link->session);
+            engine_.touch(*link->session);
         }
         events_.on_path_moved(*link);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 bool Node::works(const Uplink& uplink) const {
@@ -152,8 +152,8 @@ void Node::ask_all(SnaptLink& link) {
     if (active && paths.path(*active).state == session::PathState::Challenged) {
         paths.announce_again(now);  // its next announcement may be far off
     }
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 // A path that died of silence is not new: its own announcements revive it.
@@ -248,7 +248,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     if (state == session::PathState::Challenged && !link.is_on_stream) {
         paths.announce_again(now);  // a route may have come
     }
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 template <typename Predicate>
@@ -271,7 +271,7 @@ Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
 // answer before it takes its place.
 void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     using session::PathState;
-    const io::NetSnapshot& network = monitor_->snapshot();
+    const netlink::NetSnapshot& network = monitor_->snapshot();
     if (link.is_on_stream && link.active_slot) {
         const Uplink* answers =
             best_uplink(link, slots_where(link, [this](uint8_t slot, const session::Path& path) {
@@ -341,7 +341,7 @@ void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
         return;
     }
     activate(link, slot, loop_.refresh_now());
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
@@ -405,8 +405,8 @@ void Node::end_bars(SnaptLink& link, TimePoint now) {
     }
     if (link.session) {
         choose_uplink(link, now);
-        driver_.touch(*link.session);
-        driver_.pump(now);
+        engine_.touch(*link.session);
+        engine_.pump(now);
     }
 }
 

@@ -3,26 +3,6 @@
 
 namespace continuo::cnapt::node {
 
-report::ClassFigureTable Node::sent() const {
-    report::ClassFigureTable table = ended_.classes;
-    for (const auto& link : links_) {
-        if (link->session) {
-            dataplane::add_figures(table, *link->session);
-        }
-    }
-    return table;
-}
-
-dataplane::ReceivedFigures Node::received() const {
-    dataplane::ReceivedFigures sum = ended_.received;
-    for (const auto& link : links_) {
-        if (link->session) {
-            sum.add(*link->session);
-        }
-    }
-    return sum;
-}
-
 void Node::look_at_rates(base::TimePoint now) {
     uint64_t up_bytes = 0;
     for (const report::ClassFigures& figures : sent()) {

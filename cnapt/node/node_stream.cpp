@@ -27,6 +27,8 @@ constexpr base::Duration kMendInterval = base::seconds(10);
 // another uplink: as long as UDP is waited for.
 constexpr base::Duration kStreamSilentAfter = kAskStreamAfter;
 constexpr int64_t kStreamSilentAfterRtts = 4;
+// A capture does not show the port of the connection: it is not known here.
+constexpr uint16_t kUnknownPort = 0;
 
 }  // namespace
 
@@ -49,8 +51,8 @@ void Node::open_stream(SnaptLink& link,
         paths.activate(wire::kTcpPath, now);  // by the new connection
     }
     consider_stream(link, now);
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 void Node::close_stream(SnaptLink& link) {
@@ -80,8 +82,8 @@ void Node::close_stream(SnaptLink& link) {
             events_.on_path_moved(link);
         }
     }
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
@@ -96,17 +98,18 @@ void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
     };
     // Datagrams that SNAPT repeats were sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };
-    receiver_.pull(queue, link.local_id, link.stream_address, 0, is_allowed, hand_over);
-    tun_port_->coalescer().flush();
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.receiver().pull(queue, link.local_id, link.stream_address, kUnknownPort, is_allowed,
+                            hand_over);
+    engine_.flush();
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 void Node::on_stream_room(SnaptLink& link) {
     if (link.session && link.stream) {
         link.session->paths().set_room(wire::kTcpPath, link.stream.queue->room_bytes());
-        driver_.touch(*link.session);
-        driver_.pump(loop_.now());
+        engine_.touch(*link.session);
+        engine_.pump();
     }
 }
 
@@ -115,24 +118,13 @@ void Node::on_stream_lost(SnaptLink& link) {
     if (link.session && link.is_on_stream) {
         const TimePoint now = loop_.now();
         link.session->paths().activate(wire::kTcpPath, now);
-        driver_.touch(*link.session);
-        driver_.pump(now);
+        engine_.touch(*link.session);
+        engine_.pump(now);
     }
 }
 
 bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
-    const SnaptLink* link = link_of(*item.session);
-    if (!link->stream) {
-        return false;
-    }
-    const auto pushed = link->stream.push(bytes, item.segment_bytes);
-    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
-    if (pushed.is_taken && settings_.recording.packets != nullptr) {
-        const base::IpAddress local = base::IpAddress::any(item.to.address.version);
-        settings_.recording.packets->streamed({{local, 0}, item.to}, bytes, item.segment_bytes,
-                                              dataplane::PacketRecorder::Direction::Outbound);
-    }
-    return pushed.is_taken;
+    return engine_.send_stream(link_of(*item.session)->stream, item, bytes, kUnknownPort);
 }
 
 void Node::consider_stream(SnaptLink& link, TimePoint now) {
@@ -157,7 +149,7 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
                 paths.probe(uplink->slot, now);
             }
         }
-        driver_.touch(*link.session);
+        engine_.touch(*link.session);
     } else if (decision.step == TcpFallback::Step::UseStream) {
         use_stream(link, "UDP does not get through", now);
     }
@@ -194,7 +186,7 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     }
     paths.activate(wire::kTcpPath, now);
     base::log(base::LogLevel::Info, "%s: %s, data goes over TCP", link.name.c_str(), reason);
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 // Paths given up for TCP are asked like paths that fell silent. A throttled one is not used again
@@ -254,8 +246,8 @@ void Node::ask_udp(SnaptLink& link, TimePoint now) {
                                         now);
         }
     }
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 // Includes the other addresses of the interface.
@@ -360,8 +352,8 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
     link.port_taken_at = now;
     take_next_port(link, link.addresses.in_use);
     paths.redirect(link.address(), now);
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.touch(*link.session);
+    engine_.pump(now);
 }
 
 bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
@@ -434,7 +426,7 @@ void Node::on_fallback_due() {
     for (const auto& link : links_) {
         consider_stream(*link, now);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 }  // namespace continuo::cnapt::node

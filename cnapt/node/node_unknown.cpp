@@ -44,7 +44,7 @@ void Node::reset_unknown(SnaptLink& link,
     if (resets_ >= kMaxResetsPerSecond) {
         return;
     }
-    packet::PacketPtr reset = pool_.take(packet::kMaxReplyBytes);
+    packet::PacketPtr reset = engine_.pool().take(packet::kMaxReplyBytes);
     if (reset == nullptr) {
         drops_.add(base::DropReason::PoolEmpty);
         return;
@@ -63,7 +63,7 @@ void Node::reset_unknown(SnaptLink& link,
     ++resets_;
     flows_.on_packet(*flow, flow::Direction::Up, *answer.summary, now);
     link.session->on_packet(*flow, std::move(reset), now);
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 // The flow replaces no other one.

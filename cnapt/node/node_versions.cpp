@@ -190,7 +190,7 @@ void Node::remove_spare_paths(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
         if (is_spare(link, *uplink)) {
             link.session->paths().remove(uplink->slot);
-            driver_.touch(*link.session);
+            engine_.touch(*link.session);
         }
     }
 }

@@ -4,7 +4,7 @@
 #include "cnapt/capture/rule_place.hpp"
 #include "cnapt/capture/source_routes.hpp"
 #include "common/base/log.hpp"
-#include "common/io/netlink_route.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 
@@ -34,28 +34,28 @@ bool is_added(const session::Path& path) {
 }
 
 // True if a rule of others before those of cnapt takes the packets: they are not captured.
-bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
+bool has_rule_before(netlink::RouteClient& routes, base::IpVersion version) {
     const auto rules = routes.rules(version);
     if (!rules) {
         return false;
     }
     uint32_t first = kUsualRulePriority;
     bool is_there = false;
-    for (const io::RuleEntry& rule : *rules) {
-        if (rule.protocol == io::kRouteProtocol && rule.priority >= kLowestRulePriority &&
+    for (const netlink::RuleEntry& rule : *rules) {
+        if (rule.protocol == netlink::kRouteProtocol && rule.priority >= kLowestRulePriority &&
             rule.priority < kUsualRulePriority + kRulePriorities && !is_source_rule(rule)) {
             is_there = true;
             first = std::min(first, rule.priority);
         }
     }
     first = is_there ? first : rule_place(*rules);
-    return std::any_of(rules->begin(), rules->end(), [&](const io::RuleEntry& rule) {
-        return rule.priority < first && takes_all(rule) && rule.table != io::kMainTable;
+    return std::any_of(rules->begin(), rules->end(), [&](const netlink::RuleEntry& rule) {
+        return rule.priority < first && takes_all(rule) && rule.table != netlink::kMainTable;
     });
 }
 
 // No answer is outstanding: it may work, as far as is known.
-bool may_carry(const SnaptLink& link, const Uplink& uplink, const io::NetSnapshot& network) {
+bool may_carry(const SnaptLink& link, const Uplink& uplink, const netlink::NetSnapshot& network) {
     if (!uplink.can_carry() || uplink.is_captive ||
         !Uplinks::has_route(uplink, link.addresses, network)) {
         return false;
@@ -86,7 +86,7 @@ bool is_resting(const SnaptLink& link,
                 const Uplink& uplink,
                 std::span<const std::unique_ptr<SnaptLink>> links,
                 const Uplinks& uplinks,
-                const io::NetSnapshot& network) {
+                const netlink::NetSnapshot& network) {
     if (link.active_slot == uplink.slot ||
         !Uplinks::is_last_resort(uplink, link.addresses, network)) {
         return false;
@@ -104,10 +104,10 @@ bool is_resting(const Uplink& uplink, const Node& node) {
                         [&](const auto& link) { return node.is_path(*link, uplink); });
 }
 
-std::vector<IpPrefix> carriers(const io::NetSnapshot& network) {
+std::vector<IpPrefix> carriers(const netlink::NetSnapshot& network) {
     std::vector<IpPrefix> found;
-    for (const io::RouteEntry& route : network.routes) {
-        const io::LinkEntry* link = network.link(route.interface_index);
+    for (const netlink::RouteEntry& route : network.routes) {
+        const netlink::LinkEntry* link = network.link(route.interface_index);
         if (is_host(route.destination) && route.gateway && !is_set_by_network(route) &&
             link != nullptr && !is_carried_over_ip(*link)) {
             found.push_back(route.destination);
@@ -139,11 +139,11 @@ std::vector<IpPrefix> carriers_in_use(const Node& node) {
     return is_in_use ? carriers(node.network()) : std::vector<IpPrefix>{};
 }
 
-std::vector<OtherVpn> vpns_with_default_route(const io::NetSnapshot& network,
+std::vector<OtherVpn> vpns_with_default_route(const netlink::NetSnapshot& network,
                                               std::span<const base::IpAddress> snapts,
                                               uint32_t fwmark) {
     std::vector<OtherVpn> vpns;
-    const auto add = [&](const io::LinkEntry* link, bool is_in_main, bool takes_programs) {
+    const auto add = [&](const netlink::LinkEntry* link, bool is_in_main, bool takes_programs) {
         const bool is_known =
             link == nullptr || std::any_of(vpns.begin(), vpns.end(), [&](const OtherVpn& vpn) {
                 return vpn.interface == link->name;
@@ -152,13 +152,13 @@ std::vector<OtherVpn> vpns_with_default_route(const io::NetSnapshot& network,
             vpns.push_back({link->name, is_in_main, false, takes_programs});
         }
     };
-    for (const io::RouteEntry& route : network.routes) {
+    for (const netlink::RouteEntry& route : network.routes) {
         if (route.destination.length <= kLongestPartOfDefault &&
             !is_private(route.destination.address)) {
             add(network.link(route.interface_index), true, false);
         }
     }
-    auto routes = io::RouteClient::open();
+    auto routes = netlink::RouteClient::open();
     if (!routes) {
         return vpns;
     }

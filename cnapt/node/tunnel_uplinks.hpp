@@ -24,14 +24,14 @@ bool is_resting(const SnaptLink& link,
                 const uplinks::Uplink& uplink,
                 std::span<const std::unique_ptr<SnaptLink>> links,
                 const uplinks::Uplinks& uplinks,
-                const io::NetSnapshot& network);
+                const netlink::NetSnapshot& network);
 // A tunnel that is no path to any SNAPT.
 bool is_resting(const uplinks::Uplink& uplink, const Node& node);
 
 // Hosts that may carry tunnels: routes to single hosts by gateways of non-tunnel interfaces, except
 // routes set by the network; public ones first, at most kMaxCarriers. A VPN with the default route
 // needs such a route, or a mark, to get out.
-std::vector<base::IpPrefix> carriers(const io::NetSnapshot& network);
+std::vector<base::IpPrefix> carriers(const netlink::NetSnapshot& network);
 // The same, while a tunnel is a path to some SNAPT.
 std::vector<base::IpPrefix> carriers_in_use(const Node& node);
 
@@ -47,7 +47,7 @@ struct OtherVpn {
 // Tunnels by which this host would send to the Internet: by a default route of the table main, also
 // in parts, or by policy rules for one of `snapts`, for a packet with the mark `fwmark`, which is
 // not captured. Asks the kernel; does not know which are used.
-std::vector<OtherVpn> vpns_with_default_route(const io::NetSnapshot& network,
+std::vector<OtherVpn> vpns_with_default_route(const netlink::NetSnapshot& network,
                                               std::span<const base::IpAddress> snapts,
                                               uint32_t fwmark);
 

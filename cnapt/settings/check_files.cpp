@@ -5,9 +5,9 @@
 #include "common/config/document.hpp"
 #include "common/daemon/file_check.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/privileges.hpp"
+#include "common/host/sysctl.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
-#include "common/io/sysctl.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -49,7 +49,7 @@ void check_key_file(std::string_view text,
         found.push_back({file, place.line, place.column, start + ", which holds no key",
                          "32 bytes in base64 in it, and nothing else"});
     }
-    daemon::check_readers(key_file, true, io::kNodeUser, found);
+    daemon::check_readers(key_file, true, host::kNodeUser, found);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::vector<Diagnostic> check_node_file(std::string_view text, const std::string
     }
     const auto parsed = parse_node_config(text, file);
     daemon::check_readers(file, parsed.config && parsed.config->identity.key.has_value(),
-                          io::kNodeUser, found);
+                          host::kNodeUser, found);
     if (!parsed.config) {
         return found;  // a policy
     }
@@ -70,7 +70,8 @@ std::vector<Diagnostic> check_node_file(std::string_view text, const std::string
         check_key_file(text, file, config.identity.key_file, found);
     }
     daemon::check_recordings(config.debug, file, found);
-    const std::string why = config.capture.ipv4 ? "" : io::ipv6_switched_off(config.capture.device);
+    const std::string why =
+        config.capture.ipv4 ? "" : host::ipv6_switched_off(config.capture.device);
     if (!why.empty()) {
         const config::Place place = place_of(text, "capture", "ipv4");
         found.push_back({file, place.line, place.column,

@@ -56,7 +56,7 @@ SnaptSet::SnaptSet(const SnaptSetParts& parts,
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
     parts_.random.fill(identity_.session_id);
     // The tick looks: who floods a network with advertisements makes one change a second.
-    if (auto monitor = io::Pref64Monitor::start(parts.loop, [] {})) {
+    if (auto monitor = netlink::Pref64Monitor::start(parts.loop, [] {})) {
         pref64_ = std::move(*monitor);
     }
 }
@@ -113,7 +113,7 @@ bool SnaptSet::may_call_learned(const std::string& name, const base::IpAddress& 
     const auto& own = parts_.node.network().addresses;
     return learned != learned_.all().end() && may_call(address, learned->second.may_be_private) &&
            std::none_of(own.begin(), own.end(),
-                        [&](const io::UsableAddress& one) { return one.address == address; });
+                        [&](const netlink::UsableAddress& one) { return one.address == address; });
 }
 
 void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) {

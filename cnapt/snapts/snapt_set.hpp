@@ -7,8 +7,8 @@
 #include "cnapt/snapts/snapt_client.hpp"
 #include "cnapt/snapts/usage_sum.hpp"
 #include "cnapt/uplinks/plain_places.hpp"
-#include "common/io/pref64_monitor.hpp"
 #include "common/io/worker_thread.hpp"
+#include "common/netlink/pref64_monitor.hpp"
 
 #include <functional>
 #include <map>
@@ -89,7 +89,7 @@ class SnaptSet {
     // Data goes by the prefix in use.
     static bool is_reached_by_nat64(const Member& member);
     void forget_nat64_answers();
-    std::optional<io::KnownPref64> told_by_router() const;
+    std::optional<netlink::KnownPref64> told_by_router() const;
     void follow_routers();
     // Data goes nowhere, and TCP found nothing there.
     void on_unreached(const base::Endpoint& remote);
@@ -126,9 +126,9 @@ class SnaptSet {
     bool must_remember_ = false;  // the file could not be written yet
     size_t next_lookup_ = 0;      // the SNAPT to ask for first
     base::TimePoint resolve_again_at_{};
-    uplinks::NetworkMarks marks_;                // the network in which NAT64 was looked for
-    std::unique_ptr<io::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
-    std::optional<io::KnownPref64> told_nat64_;  // at the last look
+    uplinks::NetworkMarks marks_;                     // the network in which NAT64 was looked for
+    std::unique_ptr<netlink::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
+    std::optional<netlink::KnownPref64> told_nat64_;  // at the last look
 };
 
 }  // namespace continuo::cnapt::snapts

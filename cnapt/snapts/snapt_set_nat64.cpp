@@ -91,8 +91,8 @@ void SnaptSet::forget_nat64_answers() {
 }
 
 // Only a router of an uplink whose interface has no IPv4 counts.
-std::optional<io::KnownPref64> SnaptSet::told_by_router() const {
-    std::optional<io::KnownPref64> best;
+std::optional<netlink::KnownPref64> SnaptSet::told_by_router() const {
+    std::optional<netlink::KnownPref64> best;
     const auto& uplinks = parts_.node.uplinks().list();
     for (const uplinks::Uplink* uplink : uplinks) {
         const bool has_v4 =
@@ -100,7 +100,7 @@ std::optional<io::KnownPref64> SnaptSet::told_by_router() const {
                 return other->address.is_v4() && other->interface_index == uplink->interface_index;
             });
         const auto told = pref64_ && !has_v4 ? pref64_->best(uplink->interface_index)
-                                             : std::optional<io::KnownPref64>();
+                                             : std::optional<netlink::KnownPref64>();
         if (told && (!best || told->standing < best->standing)) {
             best = told;
         }
@@ -140,7 +140,7 @@ void SnaptSet::on_unreached(const base::Endpoint& remote) {
         pref64_->reconsider(told_nat64_->prefix);
         return;
     }
-    if (told_nat64_->standing != io::Pref64Standing::Doubted) {
+    if (told_nat64_->standing != netlink::Pref64Standing::Doubted) {
         base::log(base::LogLevel::Info,
                   "NAT64: %s, which a router tells, leads nowhere; name servers are asked",
                   told_nat64_->prefix.to_string().c_str());
@@ -160,9 +160,9 @@ void SnaptSet::prove_nat64() {
 
 void SnaptSet::follow_connected() {
     std::vector<uint32_t> connected;
-    const io::NetSnapshot& network = parts_.node.network();
-    for (const io::UsableAddress& own : network.addresses) {
-        const io::LinkEntry* link = network.link(own.interface_index);
+    const netlink::NetSnapshot& network = parts_.node.network();
+    for (const netlink::UsableAddress& own : network.addresses) {
+        const netlink::LinkEntry* link = network.link(own.interface_index);
         if (!own.address.is_v4() && link != nullptr && link->has_carrier) {
             connected.push_back(own.interface_index);
         }

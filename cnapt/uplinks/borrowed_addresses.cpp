@@ -2,8 +2,8 @@
 
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/node_addresses.hpp"
-#include "common/io/netlink_route.hpp"
 #include "common/io/socket_address.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 
@@ -13,14 +13,14 @@ namespace {
 
 using base::IpAddress;
 using base::IpVersion;
-using io::NetSnapshot;
-using io::RouteEntry;
-using io::UsableAddress;
+using netlink::NetSnapshot;
+using netlink::RouteEntry;
+using netlink::UsableAddress;
 
 // Facts about the host that are checked for each bare link.
 struct Host {
     const NetSnapshot& snapshot;
-    const io::LinkEntry* own_link;  // cnapt0
+    const netlink::LinkEntry* own_link;  // cnapt0
 };
 
 bool has_address(const NetSnapshot& snapshot, uint32_t interface_index, IpVersion version) {
@@ -58,7 +58,7 @@ bool fits_scope(const IpAddress& address, const IpAddress& snapt) {
 // usual there.
 bool may_lend(const Host& host, const BareLink& bare, const UsableAddress& one) {
     const IpAddress& address = one.address;
-    const io::LinkEntry* link = host.snapshot.link(one.interface_index);
+    const netlink::LinkEntry* link = host.snapshot.link(one.interface_index);
     if (link == nullptr || link == host.own_link || address.version != bare.snapt.version ||
         address.is_loopback()) {
         return false;
@@ -135,7 +135,7 @@ std::vector<BareLink> ways_to(const NetSnapshot& snapshot,
 }  // namespace
 
 void bind_beside(int fd, const IpAddress& to, uint32_t fwmark) {
-    auto client = io::RouteClient::open();
+    auto client = netlink::RouteClient::open();
     if (fd < 0 || !client) {
         return;
     }
@@ -150,8 +150,8 @@ void bind_beside(int fd, const IpAddress& to, uint32_t fwmark) {
     }
     NetSnapshot snapshot;
     snapshot.links = *links;
-    const io::LinkEntry* own_link = nullptr;
-    for (const io::AddressEntry& entry : *addresses) {
+    const netlink::LinkEntry* own_link = nullptr;
+    for (const netlink::AddressEntry& entry : *addresses) {
         if (entry.scope == 0) {
             snapshot.addresses.push_back({entry.interface_index, entry.address});
         }
@@ -169,14 +169,14 @@ void bind_beside(int fd, const IpAddress& to, uint32_t fwmark) {
 
 AskSource ask_kernel(uint32_t fwmark) {
     return [fwmark](uint32_t interface_index, const IpAddress& to) -> std::optional<IpAddress> {
-        auto client = io::RouteClient::open();
+        auto client = netlink::RouteClient::open();
         const auto addresses = client ? client->addresses() : client.error();
         if (!addresses) {
             return std::nullopt;
         }
         // Not usable yet: duplicate address detection is running.
-        const bool has_own =
-            std::any_of(addresses->begin(), addresses->end(), [&](const io::AddressEntry& entry) {
+        const bool has_own = std::any_of(
+            addresses->begin(), addresses->end(), [&](const netlink::AddressEntry& entry) {
                 return entry.interface_index == interface_index && entry.scope == 0 &&
                        entry.address.version == to.version;
             });
@@ -185,7 +185,7 @@ AskSource ask_kernel(uint32_t fwmark) {
     };
 }
 
-io::UsableAddress BareLink::borrowed() const {
+netlink::UsableAddress BareLink::borrowed() const {
     constexpr uint8_t kHostV4 = 32;
     constexpr uint8_t kHostV6 = 128;
     UsableAddress address;
@@ -203,7 +203,7 @@ std::vector<BareLink> bare_links(const NetSnapshot& snapshot,
     std::vector<BareLink> links;
     const Host host{snapshot, snapshot.link(own_device)};
     for (BareLink& bare : ways_to(snapshot, snapts, in_use)) {
-        const io::LinkEntry* link = snapshot.link(bare.interface_index);
+        const netlink::LinkEntry* link = snapshot.link(bare.interface_index);
         if (link == nullptr || !link->is_up || link->is_loopback || link == host.own_link) {
             continue;
         }

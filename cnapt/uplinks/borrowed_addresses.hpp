@@ -2,7 +2,7 @@
 // links. The kernel sends on them with an address of another interface, and the node does the same.
 #pragma once
 
-#include "common/io/net_monitor.hpp"
+#include "common/netlink/net_monitor.hpp"
 
 #include <functional>
 #include <optional>
@@ -26,7 +26,7 @@ struct BareLink {
     std::optional<base::IpAddress> source;  // borrowed source, if there is one
 
     // The source as an address of that interface; `source` must be set.
-    io::UsableAddress borrowed() const;
+    netlink::UsableAddress borrowed() const;
     bool operator==(const BareLink&) const = default;
 };
 
@@ -37,10 +37,10 @@ struct BareLink {
 // Addresses of a tunnel or of an interface with a default route are not borrowed unless the link's
 // own route names them as its source: they belong to another network, and this one would drop them.
 // A private IPv6 address is not borrowed for a public SNAPT.
-std::vector<BareLink> bare_links(const io::NetSnapshot& snapshot,
+std::vector<BareLink> bare_links(const netlink::NetSnapshot& snapshot,
                                  const std::vector<base::IpAddress>& snapts,
                                  std::string_view own_device,
-                                 const std::vector<io::UsableAddress>& in_use,
+                                 const std::vector<netlink::UsableAddress>& in_use,
                                  const AskSource& ask);
 
 // For a socket with that mark about to connect: if the kernel would use cnapt0's address, binds the

@@ -67,13 +67,13 @@ std::optional<IpPrefix> nat64_prefix(std::span<const IpAddress> addresses) {
     return found;
 }
 
-std::optional<IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
+std::optional<IpPrefix> choose_nat64(const std::optional<netlink::KnownPref64>& told,
                                      const std::optional<IpPrefix>& asked,
                                      const std::optional<IpPrefix>& working) {
-    if (told && told->standing == io::Pref64Standing::Told) {
+    if (told && told->standing == netlink::Pref64Standing::Told) {
         return told->prefix;
     }
-    if (told && told->standing == io::Pref64Standing::ToldAgain) {
+    if (told && told->standing == netlink::Pref64Standing::ToldAgain) {
         return working ? *working : told->prefix;
     }
     if (asked || working) {

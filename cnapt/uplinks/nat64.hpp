@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
-#include "common/io/pref64.hpp"
+#include "common/netlink/pref64.hpp"
 
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@ std::optional<base::IpPrefix> nat64_prefix(std::span<const base::IpAddress> addr
 // The prefix to take. `told`: by a router. `asked`: what name servers say. `working`: the one in
 // use, if data goes by it. It gives way to a router's that was not doubted, and to another that
 // name servers say; an answer without a prefix displaces none that works.
-std::optional<base::IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
+std::optional<base::IpPrefix> choose_nat64(const std::optional<netlink::KnownPref64>& told,
                                            const std::optional<base::IpPrefix>& asked,
                                            const std::optional<base::IpPrefix>& working);
 

@@ -35,10 +35,10 @@ bool is_private_prefix(const IpPrefix& prefix) {
 }
 
 // The kernel derives it from an address or from a router advertisement.
-bool is_advertised(const io::RouteEntry& route, const io::NetSnapshot& snapshot) {
+bool is_advertised(const netlink::RouteEntry& route, const netlink::NetSnapshot& snapshot) {
     return route.protocol == kKernelProtocol && !route.destination.address.is_v4() &&
            std::none_of(snapshot.addresses.begin(), snapshot.addresses.end(),
-                        [&](const io::UsableAddress& own) {
+                        [&](const netlink::UsableAddress& own) {
                             return own.interface_index == route.interface_index &&
                                    route.destination.contains(own.address);
                         });
@@ -51,11 +51,11 @@ struct LinkRoutes {
     bool leads_to_snapt = false;
 };
 
-LinkRoutes routes_of(const io::LinkEntry& link,
-                     const io::NetSnapshot& snapshot,
+LinkRoutes routes_of(const netlink::LinkEntry& link,
+                     const netlink::NetSnapshot& snapshot,
                      const std::vector<IpAddress>& snapts) {
     LinkRoutes found;
-    for (const io::RouteEntry& route : snapshot.routes) {
+    for (const netlink::RouteEntry& route : snapshot.routes) {
         if (route.interface_index != link.index || is_private_prefix(route.destination)) {
             continue;
         }
@@ -75,11 +75,11 @@ LinkRoutes routes_of(const io::LinkEntry& link,
 
 }  // namespace
 
-bool is_carried_over_ip(const io::LinkEntry& link) {
+bool is_carried_over_ip(const netlink::LinkEntry& link) {
     return std::find(kKindsOverIp.begin(), kKindsOverIp.end(), link.kind) != kKindsOverIp.end();
 }
 
-bool is_set_by_network(const io::RouteEntry& route) {
+bool is_set_by_network(const netlink::RouteEntry& route) {
     return std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(), route.protocol) !=
            kNetworkProtocols.end();
 }
@@ -98,12 +98,12 @@ bool is_private(const IpAddress& address) {
                        [&](const IpPrefix& prefix) { return prefix.contains(address); });
 }
 
-bool is_tunnel(const io::LinkEntry& link) {
+bool is_tunnel(const netlink::LinkEntry& link) {
     return is_carried_over_ip(link) || std::find(kKindsOverLinks.begin(), kKindsOverLinks.end(),
                                                  link.kind) != kKindsOverLinks.end();
 }
 
-bool is_in_network(const IpAddress& address, const io::UsableAddress& own) {
+bool is_in_network(const IpAddress& address, const netlink::UsableAddress& own) {
     constexpr size_t kOctetBits = 8;
     if (address.version != own.address.version) {
         return false;
@@ -123,11 +123,11 @@ bool is_host(const IpPrefix& prefix) {
     return prefix.length == prefix.address.bytes().size() * kOctetBits;
 }
 
-bool has_foreign_gateway(const io::RouteEntry& route) {
+bool has_foreign_gateway(const netlink::RouteEntry& route) {
     return route.gateway && route.gateway->version != route.destination.address.version;
 }
 
-uint8_t kind_of_route(const io::RouteEntry& route) {
+uint8_t kind_of_route(const netlink::RouteEntry& route) {
     uint8_t kind = 0;
     for (const bool property :
          {is_private_prefix(route.destination), is_host(route.destination),
@@ -137,12 +137,12 @@ uint8_t kind_of_route(const io::RouteEntry& route) {
     return kind;
 }
 
-NearLinks near_links(const io::NetSnapshot& snapshot,
+NearLinks near_links(const netlink::NetSnapshot& snapshot,
                      const UplinkRules& rules,
                      const std::vector<IpAddress>& snapts,
                      uint32_t own_group) {
     NearLinks near;
-    for (const io::LinkEntry& link : snapshot.links) {
+    for (const netlink::LinkEntry& link : snapshot.links) {
         if (link.is_loopback || link.name == rules.own_device) {
             continue;
         }

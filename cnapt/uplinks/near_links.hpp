@@ -15,26 +15,26 @@ std::span<const base::IpPrefix> private_prefixes();
 bool is_private(const base::IpAddress& address);
 
 // Point-to-point and overlay networks that the host's owner has set up, by kind.
-bool is_tunnel(const io::LinkEntry& link);
+bool is_tunnel(const netlink::LinkEntry& link);
 
-using io::kLongestPartOfDefault;
+using netlink::kLongestPartOfDefault;
 
-// Equivalence of routes for all users of io::NetSnapshot: they check whether an interface has such
-// a route, or use some of them, at most io::kFewestOfKind.
-uint8_t kind_of_route(const io::RouteEntry& route);
+// Equivalence of routes for all users of netlink::NetSnapshot: they check whether an interface has
+// such a route, or use some of them, at most netlink::kFewestOfKind.
+uint8_t kind_of_route(const netlink::RouteEntry& route);
 // A single host.
 bool is_host(const base::IpPrefix& prefix);
 // With a gateway of the other IP version (RFC 8950), which a copy of the route would lose.
-bool has_foreign_gateway(const io::RouteEntry& route);
+bool has_foreign_gateway(const netlink::RouteEntry& route);
 
 // A tunnel, by its kind, whose packets this host sends on by another interface: a VPN, an overlay.
-bool is_carried_over_ip(const io::LinkEntry& link);
+bool is_carried_over_ip(const netlink::LinkEntry& link);
 
 // DHCP, a router advertisement or a redirect has set it.
-bool is_set_by_network(const io::RouteEntry& route);
+bool is_set_by_network(const netlink::RouteEntry& route);
 
 // `address` is in the prefix of `own`.
-bool is_in_network(const base::IpAddress& address, const io::UsableAddress& own);
+bool is_in_network(const base::IpAddress& address, const netlink::UsableAddress& own);
 
 struct NearLink {
     uint32_t index = 0;
@@ -55,7 +55,7 @@ struct NearLinks {
 // Tunnels of the host (a VPN, an overlay) and LAN sides of a gateway are no uplinks. But they are
 // uplinks if they have a default route, also in parts; and tunnels if they have a route to a SNAPT,
 // or one from DHCP or router advertisements. Interfaces in `own_group` are there by our doing.
-NearLinks near_links(const io::NetSnapshot& snapshot,
+NearLinks near_links(const netlink::NetSnapshot& snapshot,
                      const UplinkRules& rules,
                      const std::vector<base::IpAddress>& snapts,
                      uint32_t own_group);

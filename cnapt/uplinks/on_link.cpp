@@ -15,17 +15,18 @@ using base::IpPrefix;
 using base::IpVersion;
 
 // DHCP gives a single address, from which the kernel makes a route.
-bool is_own_address(const io::NetSnapshot& snapshot, const IpPrefix& prefix) {
+bool is_own_address(const netlink::NetSnapshot& snapshot, const IpPrefix& prefix) {
     return prefix.length == (prefix.address.is_v4() ? 32 : 128) &&
-           std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
-                       [&](const io::UsableAddress& own) { return own.address == prefix.address; });
+           std::any_of(
+               snapshot.addresses.begin(), snapshot.addresses.end(),
+               [&](const netlink::UsableAddress& own) { return own.address == prefix.address; });
 }
 
 // Interfaces with a default route, also in parts.
 class DefaultRoutes {
   public:
-    explicit DefaultRoutes(const io::NetSnapshot& snapshot) {
-        for (const io::RouteEntry& route : snapshot.routes) {
+    explicit DefaultRoutes(const netlink::NetSnapshot& snapshot) {
+        for (const netlink::RouteEntry& route : snapshot.routes) {
             const IpPrefix& to = route.destination;
             if (to.length <= kLongestPartOfDefault && !is_private(to.address)) {
                 found_.emplace_back(route.interface_index, to.address.version);
@@ -41,7 +42,7 @@ class DefaultRoutes {
     std::vector<std::pair<uint32_t, IpVersion>> found_;
 };
 
-bool is_uplink(const io::LinkEntry* link, const UplinkRules& uplinks) {
+bool is_uplink(const netlink::LinkEntry* link, const UplinkRules& uplinks) {
     return link != nullptr && link->is_up && link->has_carrier && !link->is_loopback &&
            link->name != uplinks.own_device && !is_tunnel(*link) &&
            !is_lan_side(link->name, uplinks);
@@ -91,19 +92,19 @@ std::vector<IpPrefix> OnLinkNetworks::near() const {
     return prefixes;
 }
 
-OnLinkNetworks on_link_networks(const io::NetSnapshot& snapshot,
+OnLinkNetworks on_link_networks(const netlink::NetSnapshot& snapshot,
                                 const UplinkRules& uplinks,
                                 const OnLinkPolicy& policy) {
     OnLinkNetworks networks;
     const DefaultRoutes defaults(snapshot);
-    for (const io::RouteEntry& route : snapshot.routes) {
+    for (const netlink::RouteEntry& route : snapshot.routes) {
         const IpPrefix& to = route.destination;
         const IpVersion version = to.address.version;
         if (route.gateway || !is_lan_sized(to) || is_private(to.address) ||
             !defaults.has(route.interface_index, version) || is_own_address(snapshot, to)) {
             continue;
         }
-        const io::LinkEntry* link = snapshot.link(route.interface_index);
+        const netlink::LinkEntry* link = snapshot.link(route.interface_index);
         if (!is_uplink(link, uplinks)) {
             continue;
         }

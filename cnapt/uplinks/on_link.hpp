@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace continuo::io {
+namespace continuo::netlink {
 struct NetSnapshot;
 }
 
@@ -68,7 +68,7 @@ struct OnLinkPolicy {
 // Networks with a public prefix and a route without a gateway, on interfaces with carrier and a
 // default route of that version. Tunnels and LAN sides are left out: their routes stay outside the
 // tunnel anyway (near_links.hpp).
-OnLinkNetworks on_link_networks(const io::NetSnapshot& snapshot,
+OnLinkNetworks on_link_networks(const netlink::NetSnapshot& snapshot,
                                 const UplinkRules& uplinks,
                                 const OnLinkPolicy& policy);
 

@@ -64,17 +64,17 @@ std::vector<IpPrefix> denied_by_all(std::span<const std::vector<IpPrefix>* const
     return common;
 }
 
-void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<IpPrefix>& to) {
-    for (const io::RouteEntry& route : snapshot.routes) {
+void add_near_prefixes(const netlink::NetSnapshot& snapshot, std::vector<IpPrefix>& to) {
+    for (const netlink::RouteEntry& route : snapshot.routes) {
         if (is_inside_private(route.destination)) {
             to.push_back(route.destination);
         }
     }
 }
 
-NetworkMarks network_marks(const io::NetSnapshot& snapshot) {
+NetworkMarks network_marks(const netlink::NetSnapshot& snapshot) {
     NetworkMarks marks;
-    for (const io::RouteEntry& route : snapshot.routes) {
+    for (const netlink::RouteEntry& route : snapshot.routes) {
         if (route.destination.length <= kLongestPartOfDefault &&
             !is_inside_private(route.destination)) {
             const base::IpAddress none = base::IpAddress::any(route.destination.address.version);
@@ -82,7 +82,7 @@ NetworkMarks network_marks(const io::NetSnapshot& snapshot) {
         }
     }
     std::sort(marks.gateways.begin(), marks.gateways.end());
-    for (const io::UsableAddress& address : snapshot.addresses) {
+    for (const netlink::UsableAddress& address : snapshot.addresses) {
         const bool is_of_uplink =
             std::any_of(marks.gateways.begin(), marks.gateways.end(), [&](const auto& gateway) {
                 return gateway.first == address.interface_index;

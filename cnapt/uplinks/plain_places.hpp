@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
-#include "common/io/net_monitor.hpp"
+#include "common/netlink/net_monitor.hpp"
 
 #include <span>
 #include <string>
@@ -35,7 +35,7 @@ bool is_covered(std::span<const base::IpPrefix> outer, const base::IpPrefix& inn
 std::vector<std::string> private_ranges(std::span<const base::IpPrefix> prefixes);
 
 // Adds the private prefixes that the host reaches by routes other than default ones.
-void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<base::IpPrefix>& to);
+void add_near_prefixes(const netlink::NetSnapshot& snapshot, std::vector<base::IpPrefix>& to);
 
 // Identifies the host's network: default routes, and the addresses of their interfaces. Bridges and
 // containers that come and go do not matter.
@@ -45,7 +45,7 @@ struct NetworkMarks {
 
     bool operator==(const NetworkMarks&) const = default;
 };
-NetworkMarks network_marks(const io::NetSnapshot& snapshot);
+NetworkMarks network_marks(const netlink::NetSnapshot& snapshot);
 
 bool is_in(std::span<const base::IpPrefix> prefixes, const base::IpAddress& address);
 

@@ -31,9 +31,9 @@ constexpr int kStrongAgainDbm = -72;
 // As the kernel chooses: the longest prefix, then the smallest metric.
 uint64_t route_cost(const Uplink& uplink,
                     const base::IpAddress& destination,
-                    const io::NetSnapshot& snapshot) {
+                    const netlink::NetSnapshot& snapshot) {
     uint64_t cost = kNoRoute;
-    for (const io::RouteEntry& route : snapshot.routes) {
+    for (const netlink::RouteEntry& route : snapshot.routes) {
         if (route.interface_index == uplink.interface_index &&
             route.destination.contains(destination)) {
             cost = std::min(cost, (kLongestPrefix - route.destination.length) << kMetricBits |
@@ -44,21 +44,22 @@ uint64_t route_cost(const Uplink& uplink,
 }
 
 // True when the operator named the interface, who knows of routes in other tables.
-bool is_named(const io::LinkEntry& link, const UplinkRules& rules) {
+bool is_named(const netlink::LinkEntry& link, const UplinkRules& rules) {
     return std::any_of(rules.allow.begin(), rules.allow.end(), [&](const std::string& glob) {
         return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;
     });
 }
 
 // Clients are on it; the Internet only if a default route leads there, or `allow` names it.
-bool is_lan_only(const io::LinkEntry& link,
+bool is_lan_only(const netlink::LinkEntry& link,
                  const UplinkRules& rules,
-                 const io::NetSnapshot& snapshot) {
+                 const netlink::NetSnapshot& snapshot) {
     return is_lan_side(link.name, rules) && !is_named(link, rules) &&
-           std::none_of(
-               snapshot.routes.begin(), snapshot.routes.end(), [&](const io::RouteEntry& route) {
-                   return route.interface_index == link.index && route.destination.length == 0;
-               });
+           std::none_of(snapshot.routes.begin(), snapshot.routes.end(),
+                        [&](const netlink::RouteEntry& route) {
+                            return route.interface_index == link.index &&
+                                   route.destination.length == 0;
+                        });
 }
 
 }  // namespace
@@ -90,12 +91,12 @@ Uplinks::Uplinks(io::EventLoop& loop,
     , on_writable_(std::move(on_writable))
     , offload_(io::probe_udp_offload()) {}
 
-Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
+Uplinks::Change Uplinks::update(const netlink::NetSnapshot& snapshot) {
     Change change;
     std::vector<base::IpAddress> refused;
-    const std::vector<io::UsableAddress> addresses = with_borrowed(snapshot);
-    const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
-        const io::LinkEntry* link = snapshot.link(address.interface_index);
+    const std::vector<netlink::UsableAddress> addresses = with_borrowed(snapshot);
+    const auto usable = [&](const netlink::UsableAddress& address) -> const netlink::LinkEntry* {
+        const netlink::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
                                !address.address.is_loopback() &&
                                is_allowed_interface(link->name, rules_) &&
@@ -103,18 +104,19 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         return is_usable ? link : nullptr;
     };
     const auto needs_device = [&](uint32_t interface_index, const base::IpAddress& own) {
-        return !own.is_v4() ||
-               std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& other) {
-                   return other.address == own && other.interface_index != interface_index &&
-                          usable(other) != nullptr;
-               });
+        return !own.is_v4() || std::any_of(addresses.begin(), addresses.end(),
+                                           [&](const netlink::UsableAddress& other) {
+                                               return other.address == own &&
+                                                      other.interface_index != interface_index &&
+                                                      usable(other) != nullptr;
+                                           });
     };
     for (auto& slot : slots_) {
         if (slot == nullptr) {
             continue;
         }
-        const bool is_there =
-            std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& address) {
+        const bool is_there = std::any_of(
+            addresses.begin(), addresses.end(), [&](const netlink::UsableAddress& address) {
                 return address.interface_index == slot->interface_index &&
                        address.address == slot->address && usable(address) != nullptr;
             });
@@ -126,8 +128,8 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         }
     }
     for (size_t i = 0; i < addresses.size(); ++i) {
-        const io::UsableAddress& address = addresses[i];
-        const io::LinkEntry* link = usable(address);
+        const netlink::UsableAddress& address = addresses[i];
+        const netlink::LinkEntry* link = usable(address);
         if (link == nullptr) {
             continue;
         }
@@ -182,9 +184,10 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
 }
 
 // Those of the snapshot come first.
-std::vector<io::UsableAddress> Uplinks::with_borrowed(const io::NetSnapshot& snapshot) const {
-    std::vector<io::UsableAddress> addresses = snapshot.addresses;
-    std::vector<io::UsableAddress> in_use;
+std::vector<netlink::UsableAddress>
+Uplinks::with_borrowed(const netlink::NetSnapshot& snapshot) const {
+    std::vector<netlink::UsableAddress> addresses = snapshot.addresses;
+    std::vector<netlink::UsableAddress> in_use;
     for (const auto& slot : slots_) {
         if (slot != nullptr && slot->is_borrowed) {
             in_use.push_back({slot->interface_index, slot->address});
@@ -205,15 +208,15 @@ bool Uplinks::set_snapts(std::vector<base::IpAddress> snapts) {
     return is_other;
 }
 
-bool Uplinks::leads_out(const io::UsableAddress& address,
-                        const io::LinkEntry& link,
-                        const io::NetSnapshot& snapshot) const {
-    const auto leads_to_snapt = [&](const io::RouteEntry& route) {
+bool Uplinks::leads_out(const netlink::UsableAddress& address,
+                        const netlink::LinkEntry& link,
+                        const netlink::NetSnapshot& snapshot) const {
+    const auto leads_to_snapt = [&](const netlink::RouteEntry& route) {
         return std::any_of(snapts_.begin(), snapts_.end(), [&](const base::IpAddress& snapt) {
             return route.destination.contains(snapt);
         });
     };
-    const auto leads = [&](const io::RouteEntry& route) {
+    const auto leads = [&](const netlink::RouteEntry& route) {
         const base::IpPrefix& to = route.destination;
         const bool is_default = to.length <= kLongestPartOfDefault && !is_private(to.address);
         return route.interface_index == address.interface_index &&
@@ -282,7 +285,7 @@ void Uplinks::note_weak(uint32_t interface_index) {
     });
 }
 
-Uplink* Uplinks::find(const io::UsableAddress& address) {
+Uplink* Uplinks::find(const netlink::UsableAddress& address) {
     for (const auto& slot : slots_) {
         if (slot != nullptr && slot->interface_index == address.interface_index &&
             slot->address == address.address) {
@@ -337,7 +340,7 @@ std::optional<uint8_t> Uplinks::free_slot() {
 // Metrics of different versions cannot be compared on one interface.
 bool Uplinks::has_better_version(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
-                                 const io::NetSnapshot& snapshot,
+                                 const netlink::NetSnapshot& snapshot,
                                  const SlotSet& excluded) const {
     return uplink.address.version != snapt.in_use &&
            std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
@@ -353,7 +356,7 @@ bool Uplinks::has_better_version(const Uplink& uplink,
 // in use. kNoRoute if `uplink` itself has no route.
 uint64_t Uplinks::interface_cost(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
-                                 const io::NetSnapshot& snapshot) const {
+                                 const netlink::NetSnapshot& snapshot) const {
     const auto cost_of = [&](const Uplink& each) {
         return snapt.has(each.address.version)
                    ? route_cost(each, snapt.of(each.address.version).address, snapshot)
@@ -372,8 +375,9 @@ uint64_t Uplinks::interface_cost(const Uplink& uplink,
     return cost;
 }
 
-Uplink*
-Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded) {
+Uplink* Uplinks::best_for(const SnaptAddresses& snapt,
+                          const netlink::NetSnapshot& snapshot,
+                          SlotSet excluded) {
     Uplink* best = nullptr;
     uint64_t best_cost = std::numeric_limits<uint64_t>::max();
     for (const auto& uplink : slots_) {
@@ -401,7 +405,7 @@ Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, 
 
 bool Uplinks::has_route(const Uplink& uplink,
                         const SnaptAddresses& snapt,
-                        const io::NetSnapshot& snapshot) {
+                        const netlink::NetSnapshot& snapshot) {
     const base::IpVersion version = uplink.address.version;
     return snapt.has(version) &&
            route_cost(uplink, snapt.of(version).address, snapshot) != kNoRoute;
@@ -409,7 +413,7 @@ bool Uplinks::has_route(const Uplink& uplink,
 
 bool Uplinks::is_last_resort(const Uplink& uplink,
                              const SnaptAddresses& snapt,
-                             const io::NetSnapshot& snapshot) {
+                             const netlink::NetSnapshot& snapshot) {
     if (!uplink.is_tunnel || uplink.is_named) {
         return false;
     }
@@ -429,18 +433,18 @@ bool Uplinks::is_last_resort(const Uplink& uplink,
     return cost == kNoRoute || (has_default && !has_host_route);
 }
 
-bool Uplinks::shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const {
+bool Uplinks::shares_network(const Uplink& uplink, const netlink::NetSnapshot& snapshot) const {
     if (uplink.is_bound) {
         return false;
     }
     return std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
-                       [&](const io::UsableAddress& own) {
+                       [&](const netlink::UsableAddress& own) {
                            return own.interface_index == uplink.interface_index &&
                                   own.address == uplink.address && has_neighbour(own);
                        });
 }
 
-bool Uplinks::has_neighbour(const io::UsableAddress& own) const {
+bool Uplinks::has_neighbour(const netlink::UsableAddress& own) const {
     return std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
         return other != nullptr && other->interface_index != own.interface_index &&
                other->can_carry() && is_in_network(other->address, own);

@@ -11,8 +11,8 @@
 #include "cnapt/uplinks/fwmark.hpp"
 #include "cnapt/uplinks/snapt_addresses.hpp"
 #include "common/base/traffic_class.hpp"
-#include "common/io/net_monitor.hpp"
 #include "common/io/udp_socket.hpp"
+#include "common/netlink/net_monitor.hpp"
 #include "common/wire/constants.hpp"
 
 #include <array>
@@ -92,7 +92,7 @@ class Uplinks {
     // than "*". It stays one while it exists, since routes may be replaced in two steps. An
     // interface with a route to a SNAPT and no address uses the one it borrows, for which the
     // kernel is asked.
-    Change update(const io::NetSnapshot& snapshot);
+    Change update(const netlink::NetSnapshot& snapshot);
     // Sets the SNAPTs' addresses for the next update(). True: they have changed.
     bool set_snapts(std::vector<base::IpAddress> snapts);
     // An access point was joined or left; interface 0: any may have been joined.
@@ -108,20 +108,22 @@ class Uplinks {
     // interface with routes of both versions is ranked by the better one and used by the version in
     // use. One behind a captive portal is chosen only if no other has a route, then those of last
     // resort, and one that cannot carry last.
-    Uplink*
-    best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
+    Uplink* best_for(const SnaptAddresses& snapt,
+                     const netlink::NetSnapshot& snapshot,
+                     SlotSet excluded = {});
     // Towards the SNAPT's address of its version.
-    static bool
-    has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
+    static bool has_route(const Uplink& uplink,
+                          const SnaptAddresses& snapt,
+                          const netlink::NetSnapshot& snapshot);
     // A tunnel that no glob names and that has a default route, also in parts, or none to the
     // SNAPT: it carries the host's traffic, and another uplink carries it. Not if it has a route to
     // the SNAPT alone.
     static bool is_last_resort(const Uplink& uplink,
                                const SnaptAddresses& snapt,
-                               const io::NetSnapshot& snapshot);
+                               const netlink::NetSnapshot& snapshot);
     // Another uplink that can carry is in the same network as this one, which is IPv4: datagrams to
     // one may arrive by the other.
-    bool shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const;
+    bool shares_network(const Uplink& uplink, const netlink::NetSnapshot& snapshot) const;
     // Null for a free slot and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
@@ -130,22 +132,22 @@ class Uplinks {
     uint32_t fwmark() const { return rules_.fwmark; }
 
   private:
-    std::vector<io::UsableAddress> with_borrowed(const io::NetSnapshot& snapshot) const;
-    Uplink* find(const io::UsableAddress& address);
-    bool has_neighbour(const io::UsableAddress& own) const;
+    std::vector<netlink::UsableAddress> with_borrowed(const netlink::NetSnapshot& snapshot) const;
+    Uplink* find(const netlink::UsableAddress& address);
+    bool has_neighbour(const netlink::UsableAddress& own) const;
     bool has_better_version(const Uplink& uplink,
                             const SnaptAddresses& snapt,
-                            const io::NetSnapshot& snapshot,
+                            const netlink::NetSnapshot& snapshot,
                             const SlotSet& excluded) const;
     uint64_t interface_cost(const Uplink& uplink,
                             const SnaptAddresses& snapt,
-                            const io::NetSnapshot& snapshot) const;
+                            const netlink::NetSnapshot& snapshot) const;
     template <typename Each>
     void for_each_on(uint32_t interface_index, Each each);
     static void note_carrier(Uplink& uplink, bool has_carrier, Change& change);
-    bool leads_out(const io::UsableAddress& address,
-                   const io::LinkEntry& link,
-                   const io::NetSnapshot& snapshot) const;
+    bool leads_out(const netlink::UsableAddress& address,
+                   const netlink::LinkEntry& link,
+                   const netlink::NetSnapshot& snapshot) const;
     bool open_ports(Uplink& uplink);
     std::optional<uint8_t> free_slot();
 

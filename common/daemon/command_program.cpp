@@ -1,9 +1,9 @@
 #include "common/daemon/command_program.hpp"
 
 #include "common/base/version.hpp"
+#include "common/host/preflight.hpp"
+#include "common/host/unix_server.hpp"
 #include "common/io/file.hpp"
-#include "common/io/preflight.hpp"
-#include "common/io/unix_server.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
@@ -253,7 +253,7 @@ int watch(std::string_view program, const ParsedCommand& command, const Watch& c
 }
 
 CommandOutput run_command(std::string_view program, const std::function<int()>& run_daemon) {
-    const std::string missing = io::missing_for_tun();
+    const std::string missing = host::missing_for_tun();
     if (!missing.empty()) {
         return {"", std::string(program) + ": " + missing + "\n", report::kExitError};
     }
@@ -273,7 +273,7 @@ report::DaemonAccess access_to(std::string_view program, const std::string& sock
     access.program = program;
     access.socket = socket;
     access.request = [socket](std::string_view line, base::Duration timeout) {
-        return io::unix_request(socket, line, timeout);
+        return host::unix_request(socket, line, timeout);
     };
     access.now = [] { return std::chrono::steady_clock::now(); };
     access.pause = [](base::Duration span) { std::this_thread::sleep_for(span); };

@@ -16,10 +16,9 @@ Controls::Controls(io::EventLoop& loop, ControlHandlers handlers, base::Duration
 Controls::~Controls() = default;
 
 base::Result<void> Controls::open(const std::string& socket) {
-    server_ = CTN_TRY(
-        io::UnixServer::listen(loop_, socket, [this](io::UnixRequest request, io::UnixReply reply) {
-            on_request(request, reply);
-        }));
+    server_ = CTN_TRY(host::UnixServer::listen(
+        loop_, socket,
+        [this](host::UnixRequest request, host::UnixReply reply) { on_request(request, reply); }));
     static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};
     signals_ = std::make_unique<io::SignalWatcher>(loop_, kSignals,
                                                    [this](int signal) { on_signal(signal); });
@@ -31,7 +30,7 @@ void Controls::close() {
     server_.reset();
 }
 
-void Controls::on_request(const io::UnixRequest& request, const io::UnixReply& reply) const {
+void Controls::on_request(const host::UnixRequest& request, const host::UnixReply& reply) const {
     const auto parsed = report::JsonValue::parse(request.line, kRequestLimits);
     if (!parsed || !parsed->is_object()) {
         reply.finish(report::error_json("bad request") + "\n");

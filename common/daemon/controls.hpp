@@ -3,8 +3,8 @@
 // data loop.
 #pragma once
 
+#include "common/host/unix_server.hpp"
 #include "common/io/event_loop.hpp"
-#include "common/io/unix_server.hpp"
 #include "common/report/json_value.hpp"
 
 #include <functional>
@@ -21,8 +21,9 @@ inline constexpr report::JsonLimits kRequestLimits = {size_t{64} * 1024, 4096, 1
 struct ControlHandlers {
     // A request on the socket other than `reload`, parsed and raw. The answer may come later;
     // finish() expects its line feed.
-    std::function<void(
-        const report::JsonValue& request, const io::UnixRequest& raw, const io::UnixReply& reply)>
+    std::function<void(const report::JsonValue& request,
+                       const host::UnixRequest& raw,
+                       const host::UnixReply& reply)>
         on_request;
     // The answer to the command, without line feed.
     std::function<std::string()> on_reload;
@@ -37,7 +38,7 @@ class Controls {
     Controls& operator=(const Controls&) = delete;
     ~Controls();
 
-    // Listens, watches signals and ticks from now on. Errors: as io::UnixServer::listen.
+    // Listens, watches signals and ticks from now on. Errors: as host::UnixServer::listen.
     base::Result<void> open(const std::string& socket);
     // No more requests; open connections end.
     void close();
@@ -45,13 +46,13 @@ class Controls {
     bool stops_for_restart() const { return stops_for_restart_; }
 
   private:
-    void on_request(const io::UnixRequest& request, const io::UnixReply& reply) const;
+    void on_request(const host::UnixRequest& request, const host::UnixReply& reply) const;
     void on_signal(int signal);
 
     io::EventLoop& loop_;
     ControlHandlers handlers_;
     base::Duration interval_;
-    std::unique_ptr<io::UnixServer> server_;
+    std::unique_ptr<host::UnixServer> server_;
     std::unique_ptr<io::SignalWatcher> signals_;
     io::DeadlineTimer tick_;
     bool stops_for_restart_ = false;

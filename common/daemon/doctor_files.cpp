@@ -1,6 +1,6 @@
 #include "common/daemon/doctor_files.hpp"
 
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <array>
 #include <cerrno>
@@ -74,7 +74,7 @@ class FileChecks {
             add(Verdict::Fail, with_mode(path, *status) + " holds keys and everybody can read it",
                 "chmod o= " + path + ", and take new keys if this host has other users");
         } else if ((status->st_mode & S_IRGRP) != 0 && status->st_gid != 0 &&
-                   io::command_group() == status->st_gid) {
+                   host::command_group() == status->st_gid) {
             add(Verdict::Warn,
                 with_mode(path, *status) + " holds keys and the group of the commands can read it",
                 std::string("chgrp ") + files_.user + " " + path);
@@ -114,7 +114,7 @@ class FileChecks {
     }
 
     void check_service_user() {
-        const std::string obstacle = io::service_obstacle(
+        const std::string obstacle = host::service_obstacle(
             {files_.secrets, files_.state, files_.socket, "/dev/net/tun", files_.user});
         if (!obstacle.empty()) {
             add(Verdict::Warn, obstacle + ", so the daemon stays root",

@@ -3,11 +3,11 @@
 #include "common/daemon/doctor.hpp"
 #include "common/daemon/remedy.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/clock_sync.hpp"
-#include "common/io/netfilter.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/preflight.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/clock_sync.hpp"
+#include "common/host/preflight.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netfilter/nft.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -71,7 +71,7 @@ std::optional<std::pair<int, int>> version_of(std::string_view release) {
 }
 
 std::optional<uint64_t> number_of(std::string_view key) {
-    const auto text = io::read_sysctl(key);
+    const auto text = host::read_sysctl(key);
     uint64_t number = 0;
     if (!text) {
         return std::nullopt;
@@ -108,7 +108,7 @@ void check_rights(const JsonValue& process, const std::string& user, Findings& f
         check_rights_of_daemon(process, user, findings);
         return;
     }
-    const std::string missing = io::missing_right();
+    const std::string missing = host::missing_right();
     if (missing.empty()) {
         findings.ok(check, "CAP_NET_ADMIN");
     } else if (is_root()) {
@@ -121,7 +121,7 @@ void check_rights(const JsonValue& process, const std::string& user, Findings& f
 
 void check_tun(Findings& findings) {
     const std::string check = "tun";
-    const auto opened = io::try_tun();
+    const auto opened = host::try_tun();
     if (opened) {
         findings.ok(check, "/dev/net/tun can be opened");
     } else if (!is_root() && opened.error().sys_errno == EACCES) {
@@ -134,11 +134,11 @@ void check_tun(Findings& findings) {
 
 void check_nftables(Findings& findings) {
     const std::string check = "nftables";
-    if (!is_root() && !io::missing_right().empty()) {
+    if (!is_root() && !host::missing_right().empty()) {
         findings.skip(check, "only root may list rules", std::string(kRunAsRoot));
         return;
     }
-    io::Nft nft;
+    netfilter::Nft nft;
     if (nft.list_chains_json()) {
         findings.ok(check, "rules can be listed");
     } else {
@@ -172,7 +172,7 @@ void check_clock(bool counts, Findings& findings) {
                       "set it (timedatectl, or an NTP client)");
         return;
     }
-    const bool is_kept = io::is_clock_synchronised();
+    const bool is_kept = host::is_clock_synchronised();
     if (!is_kept && counts) {
         findings.warn(check,
                       utc_text(now) + ", not synchronised by NTP: usage records have its times",
@@ -184,7 +184,7 @@ void check_clock(bool counts, Findings& findings) {
 
 void check_ipv6(const Ipv6Wish& wish, Findings& findings) {
     const std::string check = "ipv6";
-    const std::string why = io::ipv6_switched_off(wish.device);
+    const std::string why = host::ipv6_switched_off(wish.device);
     if (!wish.is_wanted) {
         findings.ok(check, "not wanted (" + wish.switch_off + ")");
     } else if (why.empty()) {
@@ -239,7 +239,7 @@ void check_conntrack(Findings& findings) {
     if (*most != 0 && static_cast<double>(*used) >= kNearlyFull * static_cast<double>(*most)) {
         findings.fail(check, text + ": new ones will be dropped",
                       "sysctl -w net.netfilter.nf_conntrack_max=" + std::to_string(2 * *most));
-    } else if (is_root() && !io::NetfilterClient::open()) {
+    } else if (is_root() && !netfilter::NetfilterClient::open()) {
         findings.warn(check, text + ", but they cannot be listed",
                       "a kernel with ctnetlink (nf_conntrack_netlink)");
     } else {

@@ -1,6 +1,6 @@
 #include "common/daemon/file_check.hpp"
 
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -48,7 +48,7 @@ void check_readers(const std::string& path,
         found.push_back({path, 1, 1, "it holds a key, and every user of this host may read it",
                          "mode 0640 or 0600", Severity::Warning});
     }
-    if (const auto may_read = io::service_user_may_read(user, path); may_read && !*may_read) {
+    if (const auto may_read = host::service_user_may_read(user, path); may_read && !*may_read) {
         const std::string name(user);
         found.push_back({path, 1, 1,
                          "the user " + name + ", as which the daemon runs, may not read it",

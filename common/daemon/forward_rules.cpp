@@ -2,9 +2,9 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/preflight.hpp"
 #include "common/io/file.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/preflight.hpp"
+#include "common/netfilter/nft.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -224,7 +224,7 @@ passage(const JsonValue& table, const ForwardChain& chain, std::span<const Forwa
 }
 
 base::Result<BlockingChains> blocking_chains(std::span<const ForwardWay> ways) {
-    io::Nft nft;
+    netfilter::Nft nft;
     const JsonValue listed = CTN_TRY(parsed(nft.list_chains_json()));
     BlockingChains blocking;
     const std::vector<ForwardChain> chains = forward_chains(listed);
@@ -248,7 +248,7 @@ void check_forward_rules(std::span<const ForwardWay> ways,
                          const std::string& names,
                          report::Findings& findings) {
     const std::string check = "forward policy";
-    if (!io::missing_right().empty()) {
+    if (!host::missing_right().empty()) {
         findings.skip(check, "only root may list rules", "run it as root");
         return;
     }

@@ -1,7 +1,7 @@
 #include "common/daemon/host_links.hpp"
 
 #include "common/daemon/startup.hpp"
-#include "common/io/netlink_route.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 
@@ -11,10 +11,10 @@ namespace {
 // Interfaces that one line names. A choice, not measured.
 constexpr size_t kMaxNamed = 8;
 
-std::string names_of(const std::vector<io::LinkEntry>& links) {
+std::string names_of(const std::vector<netlink::LinkEntry>& links) {
     std::string text;
     size_t count = 0;
-    for (const io::LinkEntry& link : links) {
+    for (const netlink::LinkEntry& link : links) {
         if (!link.is_loopback && ++count <= kMaxNamed) {
             text += (text.empty() ? "" : ", ") + link.name;
         }
@@ -28,9 +28,9 @@ void check_links(std::string_view prefix,
                  std::span<const std::string> names,
                  std::string_view key,
                  report::Findings& findings) {
-    auto routes = io::RouteClient::open();
+    auto routes = netlink::RouteClient::open();
     const auto links =
-        routes ? routes->links() : base::Result<std::vector<io::LinkEntry>>(routes.error());
+        routes ? routes->links() : base::Result<std::vector<netlink::LinkEntry>>(routes.error());
     for (const std::string& name : names) {
         const std::string check = std::string(prefix) + name;
         if (!links) {
@@ -38,8 +38,9 @@ void check_links(std::string_view prefix,
                           "run it as root");
             continue;
         }
-        const auto link = std::find_if(links->begin(), links->end(),
-                                       [&](const io::LinkEntry& one) { return one.name == name; });
+        const auto link =
+            std::find_if(links->begin(), links->end(),
+                         [&](const netlink::LinkEntry& one) { return one.name == name; });
         if (link == links->end()) {
             findings.fail(check, "there is no such interface, but there are " + names_of(*links),
                           "correct " + std::string(key) + ", or make it");

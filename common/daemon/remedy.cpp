@@ -8,7 +8,7 @@ namespace continuo::daemon {
 
 namespace {
 
-// `where` is that of the errors of common/io and of the listeners.
+// `where` is that of the errors of common/io, common/host and the listeners.
 struct Refusal {
     std::array<std::string_view, 6> where;  // none: anywhere
     std::array<int, 3> sys_errno;           // none: any

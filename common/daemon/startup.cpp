@@ -91,9 +91,9 @@ bool reduce_rights(const RunOptions& options,
                    const char* user,
                    const std::string& policy,
                    std::span<const io::Capability> for_start) {
-    const io::ServiceFiles files{
+    const host::ServiceFiles files{
         {options.config, policy}, options.state, options.socket, "/dev/net/tun", user};
-    const auto change = io::reduce_rights(files, for_start);
+    const auto change = host::reduce_rights(files, for_start);
     if (!change) {
         log(LogLevel::Error, "cannot give up rights: %s", describe(change.error()).c_str());
         return false;
@@ -109,14 +109,14 @@ void confine() {
     if (const auto kept = io::keep_capabilities(io::kNetworkRights); !kept) {
         log(LogLevel::Warning, "keeps its capabilities: %s", describe(kept.error()).c_str());
     }
-    if (const auto filtered = io::filter_system_calls(); !filtered) {
+    if (const auto filtered = host::filter_system_calls(); !filtered) {
         log(LogLevel::Warning, "runs without a filter of system calls: %s",
             describe(filtered.error()).c_str());
     }
 }
 
 void write_process(report::JsonWriter& json) {
-    const io::ProcessRights rights = io::process_rights();
+    const host::ProcessRights rights = host::process_rights();
     json.begin_object();
     json.field("user", rights.user);
     json.key("capabilities").begin_array();

@@ -6,7 +6,7 @@
 #include "common/base/result.hpp"
 #include "common/base/secret.hpp"
 #include "common/config/diagnostic.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/command_line.hpp"
 #include "common/report/json.hpp"
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
-#include "common/dataplane/packet_recorder.hpp"
 #include "common/io/udp_socket.hpp"
+#include "common/record/packet_recorder.hpp"
 #include "common/session/session.hpp"
 
 #include <array>
@@ -49,7 +49,7 @@ class BatchSender {
         : sockets_(sockets), drops_(drops) {}
 
     // Records what the sockets take; null: nothing is recorded. It must outlive this.
-    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
+    void record_to(record::PacketRecorder* recorder) { recorder_ = recorder; }
 
     // For sessions to add to.
     session::TransmitBatch& batch() { return queue_.batch; }
@@ -91,7 +91,7 @@ class BatchSender {
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;
-    PacketRecorder* recorder_ = nullptr;
+    record::PacketRecorder* recorder_ = nullptr;
     Queue queue_;
     std::array<std::unique_ptr<Backlog>, kMaxBacklogs> backlogs_;  // made when first needed
     size_t backlogs_used_ = 0;

@@ -12,16 +12,16 @@ namespace {
 // Time-out of UDP that was answered; not shorter than the kernel's default.
 constexpr base::Duration kUdpStream = base::seconds(300);
 
-io::SysctlSetting at_least(const std::string& name, base::Duration timeout) {
+host::SysctlSetting at_least(const std::string& name, base::Duration timeout) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
     return {"net/netfilter/nf_conntrack_" + name, std::to_string(seconds), true, true};
 }
 
 }  // namespace
 
-std::vector<io::SysctlSetting> conntrack_timeouts() {
+std::vector<host::SysctlSetting> conntrack_timeouts() {
     namespace timeout = flow::timeout;
-    std::vector<io::SysctlSetting> settings = {
+    std::vector<host::SysctlSetting> settings = {
         at_least("udp_timeout", timeout::kUdp),
         at_least("udp_timeout_stream", kUdpStream),
         at_least("icmp_timeout", timeout::kIcmpEcho),

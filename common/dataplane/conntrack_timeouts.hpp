@@ -3,7 +3,7 @@
 // host whose NAT is between the tunnel and others.
 #pragma once
 
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
 
 #include <vector>
 
@@ -12,6 +12,6 @@ namespace continuo::dataplane {
 // Data may also come in a connection with unacknowledged data. In the states `syn_sent` and
 // `syn_recv` none comes yet, in `time_wait` and `close` none any more: the kernel's values stay
 // there, so that unanswered connections expire soon.
-std::vector<io::SysctlSetting> conntrack_timeouts();
+std::vector<host::SysctlSetting> conntrack_timeouts();
 
 }  // namespace continuo::dataplane

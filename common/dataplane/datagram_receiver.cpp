@@ -5,14 +5,16 @@
 
 namespace continuo::dataplane {
 
-bool DatagramReceiver::keep(const io::ReceivedBatch& batch, uint16_t socket, InputQueue& queue) {
+bool DatagramReceiver::keep(const io::ReceivedBatch& batch,
+                            uint16_t socket,
+                            turns::InputQueue& queue) {
     const size_t bytes = batch.bytes.size();
     const size_t step = batch.segment_bytes == 0 ? bytes : batch.segment_bytes;
     const size_t datagrams = bytes == 0 ? 1 : (bytes + step - 1) / step;
     if (!queues_->admit(queue, bytes, datagrams)) {
         return false;
     }
-    Input input;
+    turns::Input input;
     if (bytes <= packet::kSmallBufferBytes) {
         input.packet = queues_->take(bytes);
         if (input.packet != nullptr) {
@@ -23,7 +25,7 @@ bool DatagramReceiver::keep(const io::ReceivedBatch& batch, uint16_t socket, Inp
         input.packet = arena_.exchange(batch, std::move(fresh));
     }
     if (input.packet == nullptr) {
-        InputQueues::drop(queue, datagrams);
+        turns::InputQueues::drop(queue, datagrams);
         return false;
     }
     input.from = batch.from;

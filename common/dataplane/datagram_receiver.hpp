@@ -5,11 +5,11 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/dataplane/datagram_queue.hpp"
-#include "common/dataplane/input_queues.hpp"
-#include "common/dataplane/packet_recorder.hpp"
 #include "common/dataplane/pause_detector.hpp"
 #include "common/io/udp_socket.hpp"
+#include "common/record/packet_recorder.hpp"
 #include "common/session/session_types.hpp"
+#include "common/turns/input_queues.hpp"
 #include "common/wire/tunnel_header.hpp"
 
 #include <algorithm>
@@ -25,11 +25,11 @@ class DatagramReceiver {
     // `drops` must outlive this.
     explicit DatagramReceiver(base::DropCounters& drops) : drops_(drops) {}
     // For read() and keep(). `queues` must outlive this too.
-    DatagramReceiver(base::DropCounters& drops, InputQueues& queues)
+    DatagramReceiver(base::DropCounters& drops, turns::InputQueues& queues)
         : drops_(drops), arena_(queues.take_many(io::kSuperBuffers)), queues_(&queues) {}
 
     // Records received datagrams; null: no recording. Must outlive this.
-    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
+    void record_to(record::PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Calls `each(const io::ReceivedBatch&)` for the socket's data, up to kReceiveRounds reads; a
     // single datagram after a pause is taken as all for now. Returns the bytes.
@@ -75,7 +75,7 @@ class DatagramReceiver {
 
     // For read(): puts `batch` of the caller's socket number `socket` into `queue`. False: no room,
     // so it is dropped and counted there.
-    bool keep(const io::ReceivedBatch& batch, uint16_t socket, InputQueue& queue);
+    bool keep(const io::ReceivedBatch& batch, uint16_t socket, turns::InputQueue& queue);
 
     struct Always {
         bool operator()() const { return true; }
@@ -101,7 +101,7 @@ class DatagramReceiver {
                 return false;
             }
             if (recorder_ != nullptr) {
-                recorder_->streamed(header, bytes, 0, PacketRecorder::Direction::Inbound);
+                recorder_->streamed(header, bytes, 0, record::PacketRecorder::Direction::Inbound);
             }
             const bool is_whole = bytes.size() >= wire::kShortHeaderBytes;
             const bool is_own = is_whole && wire::kind_of(bytes) == wire::DatagramKind::Sealed &&
@@ -167,9 +167,9 @@ class DatagramReceiver {
 
   private:
     base::DropCounters& drops_;
-    PacketRecorder* recorder_ = nullptr;
+    record::PacketRecorder* recorder_ = nullptr;
     io::UdpReceiveArena arena_;
-    InputQueues* queues_ = nullptr;
+    turns::InputQueues* queues_ = nullptr;
     std::vector<session::ReceivedDatagram> run_;
     PauseDetector pause_;
 };

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "common/control/epoch_keys.hpp"
-#include "common/dataplane/recording.hpp"
+#include "common/record/recording.hpp"
 #include "common/session/session.hpp"
 
 namespace continuo::dataplane {
 
 // Also receives the keys; null: none.
 struct ExportAs {
-    KeyExport* to = nullptr;
+    record::KeyExport* to = nullptr;
     uint16_t wire_session_up = 0;
     uint16_t wire_session_down = 0;
 };

@@ -94,7 +94,7 @@ void EndedSessions::add(const session::Session& session) {
 }
 
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations) {
-    const io::TunCounters& counters = port.device().counters();
+    const host::TunCounters& counters = port.device().counters();
     report::IoFigures figures;
     figures.tun_reads = counters.reads;
     figures.tun_read_bytes = counters.read_bytes;

@@ -7,6 +7,7 @@
 #include "common/io/event_loop.hpp"
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace continuo::dataplane {
@@ -40,7 +41,9 @@ class SessionDriver {
     bool is_holding() const { return sender_.is_holding(); }
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.forget(flow); }
-    void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }
+    void record_to(record::PacketRecorder* recorder) { sender_.record_to(recorder); }
+    // In no particular order; valid until the next call.
+    std::span<session::Session* const> sessions() const { return heap_; }
 
   private:
     // A binary heap of the sessions by deadline; each knows its place, so an update allocates

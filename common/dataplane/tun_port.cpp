@@ -7,7 +7,7 @@ namespace continuo::dataplane {
 using base::DropReason;
 using packet::PacketPtr;
 
-TunPort::TunPort(io::TunDevice& device,
+TunPort::TunPort(host::TunDevice& device,
                  packet::PacketPool& pool,
                  base::DropCounters& drops,
                  Written on_written)
@@ -16,7 +16,7 @@ TunPort::TunPort(io::TunDevice& device,
     , drops_(drops)
     , on_written_(std::move(on_written))
     , coalescer_(*this, device.supports_uso())
-    , overflow_(std::make_unique<uint8_t[]>(io::kTunFrameBytes)) {}
+    , overflow_(std::make_unique<uint8_t[]>(host::kTunFrameBytes)) {}
 
 TunPort::~TunPort() = default;
 
@@ -40,7 +40,7 @@ PacketPtr TunPort::read_one() {
         }
         const base::MutableByteView into =
             spare_ != nullptr ? spare_->buffer()
-                              : base::MutableByteView(overflow_.get(), io::kTunFrameBytes);
+                              : base::MutableByteView(overflow_.get(), host::kTunFrameBytes);
         const auto length = device_.read(into);
         if (!length) {
             if (length.error().code == base::Errc::Truncated) {
@@ -76,7 +76,7 @@ PacketPtr TunPort::read_one() {
         packet->length = static_cast<uint32_t>(bytes);
         packet->offload = offload;
         if (recorder_ != nullptr) {
-            recorder_->inner(packet->bytes(), offload, PacketRecorder::Direction::Outbound);
+            recorder_->inner(packet->bytes(), offload, record::PacketRecorder::Direction::Outbound);
         }
         return packet;
     }
@@ -97,7 +97,7 @@ void TunPort::write_held(base::ByteView frame, const packet::FrameInfo& info) {
     if (!written) {
         drops_.add(DropReason::TunWriteFailed, info.packets);
     } else if (recorder_ != nullptr) {
-        recorder_->inner_frame(frame, PacketRecorder::Direction::Inbound);
+        recorder_->inner_frame(frame, record::PacketRecorder::Direction::Inbound);
     }
     on_written_(info, written.has_value());
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
-#include "common/dataplane/packet_recorder.hpp"
 #include "common/dataplane/pause_detector.hpp"
-#include "common/io/tun_device.hpp"
+#include "common/host/tun_device.hpp"
 #include "common/packet/coalescer.hpp"
+#include "common/record/packet_recorder.hpp"
 
 #include <functional>
 
@@ -25,7 +25,7 @@ class TunPort final : public packet::FrameSink {
     using Written = std::function<void(const packet::FrameInfo& info, bool written)>;
 
     // All must outlive this.
-    TunPort(io::TunDevice& device,
+    TunPort(host::TunDevice& device,
             packet::PacketPool& pool,
             base::DropCounters& drops,
             Written on_written);
@@ -41,7 +41,7 @@ class TunPort final : public packet::FrameSink {
     using HoldsBack = std::function<bool(base::ByteView frame, const packet::FrameInfo& info)>;
     void set_hold_back(HoldsBack holds_back) { holds_back_ = std::move(holds_back); }
     // Records what passes the device; null: nothing is recorded. It must outlive this.
-    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
+    void record_to(record::PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Takes up to `most` packets and returns their bytes. `each` owns the packet. `flush() -> bool`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
@@ -82,7 +82,7 @@ class TunPort final : public packet::FrameSink {
     const packet::Coalescer& coalescer() const { return coalescer_; }
     // Writes one packet unchanged, with complete checksums, after the pending runs.
     void write_packet(base::ByteView packet, void* owner, uint64_t payload_bytes);
-    const io::TunDevice& device() const { return device_; }
+    const host::TunDevice& device() const { return device_; }
 
     void write_frame(base::ByteView frame, const packet::FrameInfo& info) override;
     void write_held(base::ByteView frame, const packet::FrameInfo& info);
@@ -91,13 +91,13 @@ class TunPort final : public packet::FrameSink {
     packet::PacketPtr read_one();
     packet::PacketPtr take(size_t capacity);
 
-    io::TunDevice& device_;
+    host::TunDevice& device_;
     packet::PacketPool& pool_;
     base::DropCounters& drops_;
     Written on_written_;
     MakeRoom make_room_;
     HoldsBack holds_back_;
-    PacketRecorder* recorder_ = nullptr;
+    record::PacketRecorder* recorder_ = nullptr;
     packet::Coalescer coalescer_;
     packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty

@@ -1,6 +1,6 @@
 #include "common/io/worker_thread.hpp"
 
-#include "common/io/privileges.hpp"
+#include "common/io/capabilities.hpp"
 
 #include <condition_variable>
 #include <csignal>

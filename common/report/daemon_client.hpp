@@ -24,7 +24,7 @@ inline constexpr base::Duration kWaitTimeout = base::seconds(30);  // default of
 struct DaemonAccess {
     std::string program;  // for messages: "cnapt"
     std::string socket;
-    // One line to the daemon, its whole answer back. Errors: as io::unix_request.
+    // One line to the daemon, its whole answer back. Errors: as host::unix_request.
     std::function<base::Result<std::string>(std::string_view line, base::Duration timeout)> request;
     std::function<base::TimePoint()> now;
     std::function<void(base::Duration)> pause;

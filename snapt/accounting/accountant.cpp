@@ -2,7 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,7 +33,7 @@ Accountant::Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk
     , status_(ledger_->status()) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kAccountantNiceness));  // of this thread
+        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kAccountantNiceness));  // this thread's
         run();
     });
 }

@@ -121,7 +121,7 @@ class Accountant {
     bool was_failing_ = false;
     int64_t probed_at_us_ = 0;
     CreditWatch credits_;    // the thread's, as the four below
-    bool must_tell_ = true;  // that credits cannot be read
+    bool must_tell_ = true;  // the next failure to read credits is logged
     Clock::time_point looked_at_{};
     Clock::time_point ticked_at_{};
     int64_t last_tick_us_ = 0;
@@ -135,7 +135,7 @@ class Accountant {
     bool is_look_asked_ = false;
     std::function<void()> on_credit_;
     ledger::LedgerStatus status_;
-    std::optional<base::Error> write_error_;  // of the latest write; nothing: it went well
+    std::optional<base::Error> write_error_;  // the latest write's; nothing: it went well
     int64_t write_error_since_us_ = 0;
 
     std::thread thread_;

@@ -62,8 +62,8 @@ class CreditWatch {
     };
     // From an account's latest entry back to its latest payment, some entries with each look.
     struct PaymentSearch {
-        int64_t entries = 0;     // of the account when it began
-        int64_t last_entry = 0;  // of these
+        int64_t entries = 0;     // the account's when the search began
+        int64_t last_entry = 0;  // the last of these
         int64_t read_from = 0;   // those from this one on are read
         int64_t balance_ud = 0;  // before these
         int64_t count = 0;       // how many they are
@@ -73,12 +73,12 @@ class CreditWatch {
         std::vector<Meter> meters;
         std::optional<int64_t> limit_ud;  // none: no balance is too low
         int64_t balance_ud = 0;
-        int64_t unbooked_ud = 0;  // of records that no charge has
-        int64_t live_ud = 0;      // of what has no record
+        int64_t unbooked_ud = 0;  // the price of records that no charge has
+        int64_t live_ud = 0;      // the price of traffic without a record
         int64_t live_bytes = 0;
-        int64_t fresh_ud = 0;  // of records since the last look
+        int64_t fresh_ud = 0;  // the price of records since the last look
         int64_t fresh_bytes = 0;
-        std::optional<double> ud_of_byte;  // of the latest traffic that had a price
+        std::optional<double> ud_of_byte;  // the latest traffic's that had a price
         int64_t seen_charge = 0;           // later ones lower unbooked_ud
         bool must_recount = true;
         bool is_out = false;
@@ -121,7 +121,7 @@ class CreditWatch {
     store::Database& database_;
     store::PlanBook plans_;
     std::map<int64_t, Watched> accounts_;
-    std::optional<int64_t> seen_version_;  // of the database, as other connections changed it
+    std::optional<int64_t> seen_version_;  // the database's, as other connections changed it
     std::optional<int64_t> last_charge_;   // whose accounts have it
 };
 

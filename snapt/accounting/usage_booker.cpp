@@ -109,7 +109,7 @@ Result<void> UsageBooker::add_to_batch(const ChargedRecord& record) {
     batch_->last_seq = record.seq;
     ++batch_->records;
     if (record.account_id == store::kNoAccount) {
-        return {};  // of a session that was never opened: no account
+        return {};  // the session was never opened: no account
     }
     Bill& bill = batch_->bills[{record.account_id, record.quarter()}];
     bill.user = record.user;

@@ -35,7 +35,7 @@ struct Booked {
     size_t records = 0;
     size_t entries = 0;
     size_t faults = 0;     // charges of zero because they cannot be booked
-    int64_t gross_ud = 0;  // of the charges
+    int64_t gross_ud = 0;  // sum of the charges
     bool has_written = false;
     bool has_more = false;  // call step() again
 };

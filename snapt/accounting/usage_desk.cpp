@@ -1,7 +1,7 @@
 #include "snapt/accounting/usage_desk.hpp"
 
 #include "common/base/log.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "snapt/ledger/charge_rows.hpp"
 
 #include <algorithm>

@@ -121,7 +121,7 @@ class UsageDesk {
     UsageBooker booker_;            // the thread's, with writer_
     store::Database quota_reader_;  // the other thread's, as the two below
     QuotaWatch quotas_;
-    bool must_tell_ = true;  // that quotas cannot be read
+    bool must_tell_ = true;  // the next failure to read quotas is logged
     std::atomic<uint64_t> booked_{0};
     std::atomic<int64_t> charged_ud_{0};
     std::atomic<uint64_t> pruned_{0};

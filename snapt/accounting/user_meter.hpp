@@ -28,7 +28,7 @@ inline constexpr uint64_t kHeldBitsPerS = 8'000;
 struct MeterTerms {
     std::optional<store::Quota> quota;
     int64_t until_us = 0;    // the quota's period ends
-    int64_t used_bytes = 0;  // of the quota, at `counted`
+    int64_t used_bytes = 0;  // used of the quota, at `counted`
     uint64_t counted = 0;    // UserMeter::counted() then
     store::Exhaustion then;
     bool operator==(const MeterTerms&) const = default;
@@ -36,8 +36,8 @@ struct MeterTerms {
 
 // The money of an account with bookings or a credit, in micro-denarii.
 struct AccountMoney {
-    int64_t balance_ud = 0;                  // as it is booked
-    int64_t unbooked_ud = 0;                 // of usage that is not; known with a credit alone
+    int64_t balance_ud = 0;   // as it is booked
+    int64_t unbooked_ud = 0;  // the price of usage without a booking; known with a credit alone
     std::optional<int64_t> credit_limit_ud;  // none: no balance is too low
 
     bool operator==(const AccountMoney&) const = default;
@@ -62,7 +62,7 @@ struct Allowance {
     std::optional<store::Quota> quota;
     int64_t used_bytes = 0;
     int64_t until_us = 0;     // 0: unknown
-    uint64_t bits_per_s = 0;  // of Throttled
+    uint64_t bits_per_s = 0;  // for Throttled
     std::optional<AccountMoney> money;
 };
 std::string_view to_string(Allowance::State state);

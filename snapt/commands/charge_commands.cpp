@@ -2,7 +2,7 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/json.hpp"
 #include "common/report/table.hpp"
 #include "snapt/accounting/usage_booker.hpp"
@@ -231,7 +231,7 @@ CommandOutput use_plan_command(const ParsedCommand& command) {
     use.plan_id = *plan_id;
     use.account_id = *account_id;
     const auto used = store::use_plan(*database, use, daemon::utc_us(), actor());
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!used) {
         return told("nothing is changed: " + daemon::describe(used.error()));
     }
@@ -285,7 +285,7 @@ CommandOutput rate_and_book(const ParsedCommand& command, const ledger::UsageQue
         }
         rerated = *again;
     }
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (booker.has_no_plan()) {
         return told("no price plan is in use: see `snapt plan use`");
     }

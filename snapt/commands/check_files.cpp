@@ -1,8 +1,8 @@
 #include "snapt/commands/check_files.hpp"
 
 #include "common/daemon/file_check.hpp"
-#include "common/io/privileges.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/privileges.hpp"
+#include "common/host/sysctl.hpp"
 #include "snapt/settings/snapt_config.hpp"
 
 namespace continuo::snapt::commands {
@@ -14,9 +14,9 @@ std::vector<config::Diagnostic> check_snapt_file(std::string_view text, const st
         return found;
     }
     const settings::SnaptConfig& config = *parsed.config;
-    daemon::check_readers(file, config.identity_key.has_value(), io::kRelayUser, found);
+    daemon::check_readers(file, config.identity_key.has_value(), host::kRelayUser, found);
     daemon::check_recordings(config.debug, file, found);
-    const std::string why = config.inner.ipv4 ? "" : io::ipv6_switched_off(config.inner.device);
+    const std::string why = config.inner.ipv4 ? "" : host::ipv6_switched_off(config.inner.device);
     if (!why.empty()) {
         found.push_back({file, 1, 1,
                          "IPv6 is switched off on this host (" + why + "), and leases have no IPv4",

@@ -2,7 +2,7 @@
 
 #include "common/daemon/doctor_files.hpp"
 #include "common/daemon/doctor_host.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "snapt/commands/doctor_context.hpp"
 #include "snapt/commands/ledger_access.hpp"
 #include "snapt/ledger/ledger.hpp"
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
 
 void check_rights(SnaptDoctor& doctor) {
-    daemon::check_rights(doctor.status.json["process"], io::kRelayUser, doctor.findings);
+    daemon::check_rights(doctor.status.json["process"], host::kRelayUser, doctor.findings);
 }
 
 void check_clock(SnaptDoctor& doctor) {
@@ -42,7 +42,7 @@ void check_files(SnaptDoctor& doctor) {
     files.kept = {doctor.state + "/" + store::kLedgerFileName};
     files.state = doctor.state;
     files.socket = doctor.access.socket;
-    files.user = io::kRelayUser;
+    files.user = host::kRelayUser;
     daemon::check_files(files, doctor.findings);
 }
 

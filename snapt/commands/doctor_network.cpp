@@ -1,20 +1,19 @@
 // Checks of `snapt doctor`: where nodes come in, and where their packets go out.
 #include "common/daemon/remedy.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/net_monitor.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/socket_listeners.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/library_lookup.hpp"
+#include "common/host/sysctl.hpp"
 #include "common/io/udp_socket.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/net_monitor.hpp"
+#include "common/process/socket_listeners.hpp"
 #include "snapt/commands/doctor_context.hpp"
 #include "snapt/links/control_listener.hpp"
 #include "snapt/nat/nat.hpp"
 #include "snapt/nat/relay_check.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include <netdb.h>
 #include <unistd.h>
 
 namespace continuo::snapt::commands {
@@ -50,12 +49,12 @@ void try_listen(SnaptDoctor& doctor, const base::Endpoint& endpoint) {
 }
 
 void look_at_listeners(SnaptDoctor& doctor) {
-    const auto listeners = io::listening_ports();
+    const auto listeners = process::listening_ports();
     for (const base::Endpoint& endpoint : doctor.config->listen) {
         const std::string check = "listen " + endpoint.to_string();
         const auto has = [&](bool is_tcp) {
             return listeners && std::binary_search(listeners->begin(), listeners->end(),
-                                                   io::ListeningPort{is_tcp, endpoint.port});
+                                                   process::ListeningPort{is_tcp, endpoint.port});
         };
         if (!listeners) {
             doctor.findings.skip(check, "cannot list sockets", "a kernel with sock_diag");
@@ -69,38 +68,17 @@ void look_at_listeners(SnaptDoctor& doctor) {
     }
 }
 
-std::vector<base::IpAddress> addresses_of(const std::string& name) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* list = nullptr;
-    std::vector<base::IpAddress> found;
-    if (::getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) {
-        return found;
-    }
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-        std::array<char, NI_MAXHOST> text{};
-        if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                          NI_NUMERICHOST) == 0) {
-            if (const auto parsed = base::IpAddress::parse(text.data())) {
-                found.push_back(*parsed);
-            }
-        }
-    }
-    ::freeaddrinfo(list);
-    return found;
-}
-
-base::Result<io::NetSnapshot> look_at_network() {
+base::Result<netlink::NetSnapshot> look_at_network() {
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
-    return monitor ? base::Result<io::NetSnapshot>((*monitor)->snapshot())
-                   : base::Result<io::NetSnapshot>(monitor.error());
+    const auto monitor = netlink::NetMonitor::start(loop, [](const netlink::NetEvent&) {});
+    return monitor ? base::Result<netlink::NetSnapshot>((*monitor)->snapshot())
+                   : base::Result<netlink::NetSnapshot>(monitor.error());
 }
 
 void say_public(SnaptDoctor& doctor,
                 const std::string& check,
                 const std::vector<base::IpAddress>& addresses,
-                const io::NetSnapshot& network) {
+                const netlink::NetSnapshot& network) {
     std::string own;
     std::string others;
     for (const base::IpAddress& address : addresses) {
@@ -140,7 +118,7 @@ std::string way_remedy(const std::string& why, base::IpVersion version) {
 }
 
 // The same look as the daemon's: a router with all networks needs no default route.
-void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot& network) {
+void check_way_out(SnaptDoctor& doctor, const WayOut& way, const netlink::NetSnapshot& network) {
     const std::string check = std::string("way out ") + way.name;
     const std::string why = nat::no_way_out(*doctor.config, way.version);
     if (!why.empty()) {
@@ -159,7 +137,7 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
         std::find_if(network.routes.begin(), network.routes.end(), [&](const auto& one) {
             return one.destination.length == 0 && one.destination.address.version == way.version;
         });
-    const io::LinkEntry* link =
+    const netlink::LinkEntry* link =
         route != network.routes.end() ? network.link(route->interface_index) : nullptr;
     if (link == nullptr) {
         doctor.findings.ok(check, "routes of this host lead there");
@@ -217,7 +195,7 @@ void check_public(SnaptDoctor& doctor) {
     for (const config::HostPort& place : places) {
         const auto endpoint = place.endpoint();
         works.emplace_back([host = place.host, endpoint] {
-            return endpoint ? std::vector{endpoint->address} : addresses_of(host);
+            return endpoint ? std::vector{endpoint->address} : host::look_up_by_library(host);
         });
     }
     const auto addresses = daemon::within(doctor.deadline.time_for(kNameTime), works);
@@ -246,7 +224,7 @@ void check_inner(SnaptDoctor& doctor) {
         const std::string check = "inner " + prefix->to_string();
         const auto other = std::find_if(
             network->addresses.begin(), network->addresses.end(), [&](const auto& one) {
-                const io::LinkEntry* link = network->link(one.interface_index);
+                const netlink::LinkEntry* link = network->link(one.interface_index);
                 return prefix->contains(one.address) && link != nullptr &&
                        link->name != inner.device;
             });
@@ -310,7 +288,7 @@ void check_nat(SnaptDoctor& doctor) {
     if (!doctor.needs_root(check) || !doctor.needs_config(check)) {
         return;
     }
-    io::Nft nft;
+    netfilter::Nft nft;
     const std::string table = nat::relay_table(doctor.config->inner.device);
     const auto has = nft.has_chain(table, "nat");
     if (!has || !*has) {

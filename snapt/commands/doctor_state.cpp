@@ -1,8 +1,8 @@
 // Checks of `snapt doctor`: configuration, the daemon, users and ledger.
 #include "common/base/secret.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/host/privileges.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/commands/doctor_context.hpp"
 #include "snapt/ledger/ledger.hpp"
@@ -34,7 +34,7 @@ base::Result<JsonValue> list_users(SnaptDoctor& doctor) {
     const auto users = store::UserStore::open(doctor.state, store::OpenMode::ReadOnly);
     const auto list = users ? (*users)->list(daemon::utc_us())
                             : base::Result<std::vector<store::UserInfo>>(users.error());
-    io::match_owner(doctor.state);  // of the files that SQLite makes to read
+    host::match_owner(doctor.state);  // for the files that SQLite makes to read
     if (!list) {
         return list.error();
     }
@@ -136,7 +136,7 @@ void check_pages(SnaptDoctor& doctor, const std::string& check) {
     };
     const base::Duration time = doctor.deadline.time_for(kPagesTime);
     const auto fault = daemon::within(time, std::vector{first_fault}).front();
-    io::match_owner(doctor.state);  // of the files that SQLite makes to read
+    host::match_owner(doctor.state);  // for the files that SQLite makes to read
     if (!fault) {
         doctor.findings.skip(check,
                              "not every page of the database was read within " +

@@ -2,7 +2,7 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/accounting/verify.hpp"
@@ -160,7 +160,7 @@ CommandOutput book_command(const ParsedCommand& command) {
     const auto booked = store::book(*database, *wanted);
     const auto balance = booked ? store::balance_of(*database, booked->entry.account_id)
                                 : base::Result<Balance>(booked.error());
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!balance) {
         const std::string what =
             booked ? "booked, but the balance cannot be read: " : "nothing is booked: ";

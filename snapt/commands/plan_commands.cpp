@@ -2,8 +2,8 @@
 
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
+#include "common/host/privileges.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
 #include "common/report/check_report.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
@@ -105,7 +105,7 @@ CommandOutput add_command(const ParsedCommand& command) {
         return failure;
     }
     const auto added = store::add_plan(*database, plan->name, text, valid_from_us);
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!added) {
         return told("cannot add the plan: " + daemon::describe(added.error()));
     }
@@ -364,7 +364,7 @@ CommandOutput rate_command(const ParsedCommand& command, bool is_terminal, size_
         return failure;
     }
     const auto rated = accounting::rate_usage(*database, *query, *plan);
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!rated) {
         return told("cannot rate: " + daemon::describe(rated.error()));
     }

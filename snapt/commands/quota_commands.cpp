@@ -1,7 +1,7 @@
 #include "snapt/commands/quota_commands.hpp"
 
 #include "common/daemon/command_program.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/accounting/quota.hpp"
@@ -106,7 +106,7 @@ CommandOutput show_quotas(const ParsedCommand& command, bool is_terminal, size_t
     const auto user =
         command.arguments.empty() ? std::nullopt : std::optional(command.arguments.front());
     const auto uses = accounting::quota_uses(*database, user, daemon::utc_us());
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!uses) {
         return told("cannot read the quotas: " + daemon::describe(uses.error()));
     }
@@ -196,7 +196,7 @@ CommandOutput change_quota(const ParsedCommand& command) {
     const auto changed = accounting::change_terms(*database, user, change);
     const auto uses = changed ? accounting::quota_uses(*database, user, daemon::utc_us())
                               : base::Result<std::vector<QuotaUse>>(changed.error());
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!changed) {
         return told("nothing is changed: " + daemon::describe(changed.error()));
     }

@@ -3,7 +3,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
@@ -322,7 +322,7 @@ CommandOutput record_command(const ParsedCommand& command,
             ++count;
             return chunks.error() == 0;
         });
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (*format == Format::Json) {
         chunks.add(count == 0 ? "[]\n" : "]\n");
     }

@@ -3,7 +3,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "snapt/commands/ledger_access.hpp"
@@ -259,7 +259,7 @@ CommandOutput statement_command(const ParsedCommand& command, bool is_terminal, 
     }
     const auto statement = accounting::account_statement(*database, *account_id, *month,
                                                          command.value_or("--zone", ""));
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!statement) {
         return told("no statement: " + daemon::describe(statement.error()));
     }

@@ -1,9 +1,9 @@
 #include "snapt/commands/token_commands.hpp"
 
 #include "common/daemon/command_program.hpp"
+#include "common/host/privileges.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/privileges.hpp"
-#include "common/io/system_random.hpp"
 #include "common/report/json.hpp"
 #include "snapt/commands/ledger_access.hpp"
 #include "snapt/rest/tokens.hpp"
@@ -103,9 +103,9 @@ CommandOutput add_token(const ParsedCommand& command) {
     if (!token) {
         return failure;
     }
-    io::SystemRandom random;
+    host::SystemRandom random;
     const auto secret = rest::add_token(tokens_path(command), *token, random);
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!secret) {
         return told("no token is made: " + daemon::describe(secret.error()));
     }
@@ -156,7 +156,7 @@ CommandOutput list_command(const ParsedCommand& command, bool is_terminal, size_
 CommandOutput remove_command(const ParsedCommand& command) {
     const std::string& name = command.arguments.front();
     const auto removed = rest::remove_token(tokens_path(command), name);
-    io::match_owner(command.value_or("--state", kDefaultState));
+    host::match_owner(command.value_or("--state", kDefaultState));
     if (!removed) {
         return told("token " + name + ": " + daemon::describe(removed.error()));
     }

@@ -60,7 +60,7 @@ struct Charge {
     store::PlanTerms terms;
     ChargeSums sums;
     std::optional<int64_t> entry_id;     // none: the amount is zero
-    std::optional<int64_t> discount_id;  // of a usage entry
+    std::optional<int64_t> discount_id;  // a usage entry's
     std::optional<int64_t> replaces;
     std::string fault;  // why no plan applies although there is one; empty: no fault
 
@@ -114,7 +114,7 @@ class ChargeSummer {
 
     store::Database& database_;
     const store::PlanBook& plans_;
-    Charge range_;  // that records_ are of
+    Charge range_;  // the charge whose records are in records_
     std::vector<ChargedRecord> records_;
 };
 

@@ -21,7 +21,7 @@
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
-#include "common/io/clock_sync.hpp"
+#include "common/host/clock_sync.hpp"
 #include "snapt/ledger/disk_reserve.hpp"
 #include "snapt/ledger/live_file.hpp"
 #include "snapt/ledger/record_store.hpp"
@@ -71,7 +71,7 @@ struct LedgerOptions {
     bool is_aggregate = false;       // only merged records
     uint32_t user_slots = 0;         // as LiveFileOptions
     uint64_t min_free_bytes = 0;     // below this flows are merged; 0: never
-    uint32_t price_permille = 1000;  // of the plan's, for the records of this run
+    uint32_t price_permille = 1000;  // share of the plan's prices, for the records of this run
     // Disk space held back for when the disk is full; 0: none.
     uint64_t reserve_bytes = 0;
     // Free bytes of the disk that holds a folder; nothing: unknown.
@@ -80,7 +80,7 @@ struct LedgerOptions {
     // that interval, are marked.
     std::function<bool()> is_clock_synchronised{};  // empty: always
     // Asked at each tick. Empty: only a wall clock that goes back is noticed.
-    std::function<std::optional<io::Clocks>()> clocks{};
+    std::function<std::optional<host::Clocks>()> clocks{};
 };
 
 struct SessionIdentity {
@@ -123,7 +123,7 @@ struct LedgerStatus {
     uint64_t records = 0;            // written in this epoch
     uint64_t recovered_records = 0;  // written at the start, for the previous epoch
     uint64_t failed_seals = 0;
-    uint64_t orphan_records = 0;  // of a session that was never opened
+    uint64_t orphan_records = 0;  // their session was never opened
     int64_t last_commit_at_us = 0;
     uint64_t clock_steps = 0;  // times that the wall clock was set, in this epoch
     CommitTimes commits;
@@ -135,7 +135,7 @@ struct LedgerStatus {
     uint64_t merged_flows = 0;  // merged counts; a flow may have several
     bool is_coarse = false;     // all flows are merged because the disk is nearly full
     std::optional<uint64_t> free_bytes{};
-    std::optional<std::string> write_error{};  // of the latest write, if it failed
+    std::optional<std::string> write_error{};  // the latest write's, if it failed
     int64_t write_error_since_us = 0;
     bool is_disk_full = false;    // the reason of write_error
     std::string booking_error{};  // why usage is not (completely) booked; empty: it is
@@ -203,13 +203,13 @@ class Ledger {
     };
     struct Pass {
         int64_t now_us = 0;
-        int64_t end_us = 0;  // of the records of open flows
+        int64_t end_us = 0;  // where the records of open flows end
         bool open_too = false;
         const std::set<std::string>* users = nullptr;  // open flows of theirs only; null: all
         bool is_final = false;
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
-        int64_t clock_step_us = 0;  // by which the wall clock was set; 0: it was not
+        int64_t clock_step_us = 0;  // step by which the wall clock was set; 0: it was not
     };
     using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
     struct Statements;
@@ -284,13 +284,13 @@ class Ledger {
     std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
-    std::optional<int64_t> clock_offset_us_{};     // of the wall clock to that since boot
+    std::optional<int64_t> clock_offset_us_{};     // the wall clock's from that since boot
     std::optional<int64_t> first_step_boot_us_{};  // since when steps are counted
     int64_t sealed_steps_ = 0;
     bool has_unsealed_step_ = false;  // in this interval
     int64_t boundary_us_ = 0;
     bool is_unsynchronised_ = false;  // the wall clock, since the start
-    ClassCounts ended_{};             // of slots that were freed
+    ClassCounts ended_{};             // counted in slots that were freed
     mutable LedgerStatus status_;
 };
 

@@ -1,6 +1,6 @@
 #include "snapt/ledger/ledger_options.hpp"
 
-#include "common/io/clock_sync.hpp"
+#include "common/host/clock_sync.hpp"
 
 namespace continuo::snapt::ledger {
 
@@ -26,8 +26,8 @@ LedgerOptions ledger_options(const settings::SnaptConfig& config,
     options.min_free_bytes = config.accounting.min_free_bytes;
     options.price_permille = config.accounting.price_permille;
     options.reserve_bytes = kReserveBytes;
-    options.is_clock_synchronised = io::is_clock_synchronised;
-    options.clocks = io::read_clocks;
+    options.is_clock_synchronised = host::is_clock_synchronised;
+    options.clocks = host::read_clocks;
     return options;
 }
 

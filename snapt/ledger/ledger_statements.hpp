@@ -24,10 +24,10 @@ struct Ledger::Sealing {
     uint64_t merged_flows = 0;
     int64_t next_seq = 0;
     size_t records = 0;
-    RecordSums sums;  // of those records
+    RecordSums sums;  // over those records
     std::vector<flow::UsageRecord> watched;
     uint64_t orphans = 0;
-    ClassCounts running{};  // of open slots, and of closed ones
+    ClassCounts running{};  // counted in open slots; `ended`: in closed ones
     ClassCounts ended{};
 };
 

@@ -25,7 +25,7 @@ base::Result<RecordDigest> digest_of(const flow::UsageRecord& record);
 
 class RecordStore {
   public:
-    RecordStore() = default;  // of no use until assigned
+    RecordStore() = default;  // useless until assigned
     // `database` must outlive it.
     static base::Result<RecordStore> open(store::Database& database);
     // Writes the record and adds it to `sums`, which have to be written before the transaction is

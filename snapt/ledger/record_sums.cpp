@@ -16,7 +16,7 @@ using store::Statement;
 
 namespace {
 
-constexpr int64_t kFirstEndUs = std::numeric_limits<int64_t>::min() + 1;  // of a damaged record
+constexpr int64_t kFirstEndUs = std::numeric_limits<int64_t>::min() + 1;  // a damaged record's
 
 constexpr const char* kAddSumSql =
     "INSERT INTO usage_sum(unit_s,user_id,account_id,unit,cls,snapt_id,app,records,flows,pay_up,"

@@ -26,7 +26,7 @@ struct UsageQuery {
     std::vector<UsageKey> by;         // each at most once; empty: one row with everything
     std::optional<int64_t> from_us;   // UTC, inclusive
     std::optional<int64_t> to_us;     // exclusive
-    std::string zone = "UTC";         // of days and months
+    std::string zone = "UTC";         // in which days and months begin
     std::optional<std::string> user;  // only of accounts of this name
     bool is_own = false;              // the user's own question, about `account_id` only
     int64_t account_id = store::kNoAccount;
@@ -50,7 +50,7 @@ struct UsageRow {
     std::optional<std::string> day;    // "2026-11-01"
     std::optional<std::string> month;  // "2026-11"
     std::optional<std::string> app;
-    int64_t flows = 0;  // that began in the group: whose first record is in it
+    int64_t flows = 0;  // begun in the group: their first record is in it
     int64_t payload_up = 0;
     int64_t payload_down = 0;
     int64_t inner_up = 0;
@@ -62,7 +62,7 @@ struct UsageRow {
     int64_t tun_down = 0;                 // the same
     int64_t as_sent = 0;                  // post and both: everything that the tunnel carried
     int64_t saved = 0;                    // pre - post; may be negative
-    std::optional<double> saved_percent;  // of pre
+    std::optional<double> saved_percent;  // in percent of pre
     // Booked so far; unknown if no plan was ever in use, by app, and in a span that does not begin
     // and end with a quarter of an hour.
     std::optional<int64_t> gross_ud;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/control/handshake_limiter.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "snapt/links/control_connection.hpp"
 #include "snapt/links/control_links.hpp"
 #include "snapt/links/control_listener.hpp"
@@ -76,7 +76,7 @@ class ControlDoor {
     ControlThread thread_{"snapt-door", kDoorNiceness};
     ControlListener listener_;
     LinkDeadlines deadlines_;
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     control::HandshakeLimiter limiter_{random_};
     std::optional<PortalDesk> desk_;
     size_t max_links_ = 0;

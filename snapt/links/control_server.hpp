@@ -68,7 +68,7 @@ struct ControlServerOptions {
     control::ServerParameters parameters;
     size_t max_links = 10000;    // authenticated ones; more are closed at accept
     size_t user_sessions = 0;    // as ControlServer::set_user_sessions()
-    EventLog* events = nullptr;  // of refusals; must outlive the server; null: nobody reads them
+    EventLog* events = nullptr;  // takes refusals; must outlive the server; null: nobody reads them
 };
 
 struct ControlServerCounters {

@@ -2,8 +2,8 @@
 // ControlServer.
 #pragma once
 
+#include "common/host/privileges.hpp"
 #include "common/io/event_loop.hpp"
-#include "common/io/privileges.hpp"
 
 #include <future>
 #include <thread>
@@ -29,7 +29,7 @@ class ControlThread {
         std::promise<void> ready;  // system calls are restricted soon
         thread_ = std::thread([this, &ready] {
             static_cast<void>(io::keep_capabilities({}));
-            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness_));  // of this thread
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness_));  // this thread's
             ready.set_value();
             loop_.run();
         });

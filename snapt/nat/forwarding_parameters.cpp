@@ -9,12 +9,12 @@ namespace {
 constexpr const char* kAll = "all";
 
 bool is_off(const std::string& key) {
-    const auto value = io::read_sysctl(key);
+    const auto value = host::read_sysctl(key);
     return value && *value == "0";
 }
 
 bool is_on(const std::string& key) {
-    const auto value = io::read_sysctl(key);
+    const auto value = host::read_sysctl(key);
     return value && *value != "0";
 }
 
@@ -30,7 +30,7 @@ bool is_on_at(const std::string& interface, const std::string& name) {
 
 bool goes_by_interfaces(const ForwardingPath& path) {
     return path.version == base::IpVersion::V4 ||
-           (is_off(kForwardAll6) && io::read_sysctl(key_of(path, path.device)));
+           (is_off(kForwardAll6) && host::read_sysctl(key_of(path, path.device)));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::vector<std::string> forwarding_keys(const ForwardingPath& path) {
     for (const std::string& name : path.egress) {
         keys.push_back(key_of(path, name));
     }
-    std::erase_if(keys, [](const std::string& key) { return !io::read_sysctl(key); });
+    std::erase_if(keys, [](const std::string& key) { return !host::read_sysctl(key); });
     return keys;
 }
 
@@ -66,7 +66,7 @@ bool may_switch_all_on(const ForwardingPath& path) {
     if (!is_off(kForwardAll4)) {
         return false;
     }
-    const std::vector<std::string> names = io::ipv4_interfaces();
+    const std::vector<std::string> names = host::ipv4_interfaces();
     return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
         return name == path.device ||
                std::find(path.egress.begin(), path.egress.end(), name) != path.egress.end() ||
@@ -76,7 +76,7 @@ bool may_switch_all_on(const ForwardingPath& path) {
 
 std::string filter_of_answers(const ForwardingPath& path) {
     const std::vector<std::string> names =
-        path.egress.empty() ? io::ipv4_interfaces() : path.egress;
+        path.egress.empty() ? host::ipv4_interfaces() : path.egress;
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
         return name != path.device && name != kAll && is_on_at(name, "rp_filter") &&
                !is_on_at(name, "src_valid_mark");

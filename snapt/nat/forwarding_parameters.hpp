@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ inline constexpr const char* kAnswersMark = "net/ipv4/conf/all/src_valid_mark";
 // The route of one IP version's packets.
 struct ForwardingPath {
     base::IpVersion version = base::IpVersion::V4;
-    std::string device;               // of the relay; "default": it is not there yet
+    std::string device;               // the relay's; "default": it is not there yet
     std::vector<std::string> egress;  // existing ones; empty: unknown
 };
 

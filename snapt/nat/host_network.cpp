@@ -2,7 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/tun_device.hpp"
+#include "common/host/tun_device.hpp"
 #include "snapt/nat/nat.hpp"
 #include "snapt/nat/nat_guard.hpp"
 #include "snapt/nat/nat_limit.hpp"
@@ -53,12 +53,12 @@ std::vector<uint16_t> own_ports(const SnaptConfig& config) {
 }
 
 // `listeners` are sorted.
-bool has_port_of(const std::vector<io::ListeningPort>& listeners,
-                 const io::TrackedConnection& connection) {
+bool has_port_of(const std::vector<process::ListeningPort>& listeners,
+                 const netfilter::TrackedConnection& connection) {
     const bool is_tcp = connection.protocol == IPPROTO_TCP;
     return (is_tcp || connection.protocol == IPPROTO_UDP) &&
            std::binary_search(listeners.begin(), listeners.end(),
-                              io::ListeningPort{is_tcp, connection.translated_port});
+                              process::ListeningPort{is_tcp, connection.translated_port});
 }
 
 PortRange source_ports(const SnaptConfig& config) {
@@ -67,7 +67,7 @@ PortRange source_ports(const SnaptConfig& config) {
 
 PortRange ephemeral_ports() {
     PortRange range{32768, 60999};  // the kernel's default
-    if (const auto text = io::read_sysctl("net/ipv4/ip_local_port_range")) {
+    if (const auto text = host::read_sysctl("net/ipv4/ip_local_port_range")) {
         std::istringstream(*text) >> range.first >> range.last;
     }
     return range;
@@ -76,7 +76,7 @@ PortRange ephemeral_ports() {
 }  // namespace
 
 base::Result<void> forget_connections_of(const store::Lease& lease) {
-    auto client = CTN_TRY(io::NetfilterClient::open());
+    auto client = CTN_TRY(netfilter::NetfilterClient::open());
     for (const auto& address : {lease.ipv4, lease.ipv6}) {
         if (address) {
             CTN_TRY(client.forget_from(*address));
@@ -86,7 +86,7 @@ base::Result<void> forget_connections_of(const store::Lease& lease) {
 }
 
 base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows) {
-    auto client = CTN_TRY(io::NetfilterClient::open());
+    auto client = CTN_TRY(netfilter::NetfilterClient::open());
     CTN_TRY(client.forget(flows));
     return {};
 }
@@ -94,7 +94,7 @@ base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows) {
 std::optional<ConnectionTable> connection_table() {
     const auto number = [](const char* name) {
         size_t value = 0;
-        if (const auto text = io::read_sysctl("net/netfilter/" + std::string(name))) {
+        if (const auto text = host::read_sysctl("net/netfilter/" + std::string(name))) {
             std::istringstream(*text) >> value;
         }
         return value;
@@ -106,21 +106,21 @@ std::optional<ConnectionTable> connection_table() {
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
     : config_(config)
     , state_(std::move(state))
-    , has_ipv6_(config.inner.ipv6 && io::ipv6_switched_off(config.inner.device).empty())
+    , has_ipv6_(config.inner.ipv6 && host::ipv6_switched_off(config.inner.device).empty())
     , taken_ports_(own_ports(config)) {}
 
 base::Result<void> HostNetwork::open(std::string& failure) {
     failure = "cannot keep kernel parameters in " + state_;
-    sysctls_ =
-        std::make_unique<io::SysctlGuard>(CTN_TRY(io::SysctlGuard::open(state_ + "/sysctl.json")));
+    sysctls_ = std::make_unique<host::SysctlGuard>(
+        CTN_TRY(host::SysctlGuard::open(state_ + "/sysctl.json")));
     return {};
 }
 
 base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     const uint32_t index = CTN_TRY(routes.interface_index(config_.inner.device));
-    for (const io::SysctlSetting& setting : relay_device_sysctls(config_.inner.device)) {
-        (void)io::write_sysctl(setting.key, setting.value);
+    for (const host::SysctlSetting& setting : relay_device_sysctls(config_.inner.device)) {
+        (void)host::write_sysctl(setting.key, setting.value);
     }
     if (const auto own = leases.own_ipv4(); own && config_.inner.ipv4) {
         CTN_TRY(routes.add_address(index, *own, config_.inner.ipv4->length));
@@ -128,18 +128,18 @@ base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
     if (has_ipv6_) {
         CTN_TRY(set_ipv6_address(routes, leases));
     }
-    io::LinkSettings link;
+    netlink::LinkSettings link;
     link.up = true;
     link.mtu = config_.inner.mtu;
     link.transmit_queue_length = kTransmitQueueLength;
     return routes.set_link(index, link);
 }
 
-base::Result<void> HostNetwork::set_ipv6_address(io::RouteClient& routes,
+base::Result<void> HostNetwork::set_ipv6_address(netlink::RouteClient& routes,
                                                  const LeaseStore& leases) const {
     const uint32_t index = CTN_TRY(routes.interface_index(config_.inner.device));
     if (const auto own = leases.own_ipv6(); own && config_.inner.ipv6) {
-        (void)io::switch_ipv6(config_.inner.device, true);
+        (void)host::switch_ipv6(config_.inner.device, true);
         CTN_TRY(routes.add_address(index, *own, config_.inner.ipv6->length));
     }
     return {};
@@ -178,8 +178,9 @@ base::Result<void> HostNetwork::set_parameters(Versions versions, std::string& f
     if (!has_ipv6_) {
         options.lease_ipv6.reset();
     }
-    for (const io::SysctlSetting& setting : relay_sysctls(
-             options, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
+    for (const host::SysctlSetting& setting :
+         relay_sysctls(options, config_.relay.set_forwarding,
+                       host::interfaces_with_router_advertisements())) {
         if (versions == Versions::Six && !setting.key.starts_with("net/ipv6/")) {
             continue;
         }
@@ -204,11 +205,11 @@ base::Result<void>
 HostNetwork::restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure) {
     const auto own = leases.own_ipv6();
     failure = "cannot configure " + config_.inner.device + " for IPv6";
-    auto routes = CTN_TRY(io::RouteClient::open());
+    auto routes = CTN_TRY(netlink::RouteClient::open());
     const uint32_t index = CTN_TRY(routes.interface_index(config_.inner.device));
     const auto addresses = CTN_TRY(routes.addresses());
     const bool is_there =
-        std::any_of(addresses.begin(), addresses.end(), [&](const io::AddressEntry& entry) {
+        std::any_of(addresses.begin(), addresses.end(), [&](const netlink::AddressEntry& entry) {
             return entry.interface_index == index && entry.address == own;
         });
     if (!is_there) {
@@ -223,15 +224,15 @@ void HostNetwork::follow_ipv6(const LeaseStore& leases) {
     if (!is_set_up_ || !config_.inner.ipv6) {
         return;
     }
-    const bool is_as_usual = has_ipv6_ && io::has_ipv6(device) && io::has_ipv6("all");
-    const std::string why = is_as_usual ? "" : io::ipv6_switched_off(device);
+    const bool is_as_usual = has_ipv6_ && host::has_ipv6(device) && host::has_ipv6("all");
+    const std::string why = is_as_usual ? "" : host::ipv6_switched_off(device);
     if (!why.empty() && !config_.inner.ipv4) {
         return;  // there is nothing else to give
     }
     const bool had_it = has_ipv6_.exchange(why.empty());
     if (!has_ipv6_) {
         if (had_it) {
-            (void)io::switch_ipv6(device, false);
+            (void)host::switch_ipv6(device, false);
             log(LogLevel::Warning, "IPv6 was switched off on this host (%s): leases have IPv4 only",
                 why.c_str());
         }
@@ -259,9 +260,10 @@ base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
             }
         }
     }
-    const bool are_forgotten = forget_connections([&](const io::TrackedConnection& connection) {
-        return has_port_of(taken_, connection) || !leased.contains(connection.source);
-    });
+    const bool are_forgotten =
+        forget_connections([&](const netfilter::TrackedConnection& connection) {
+            return has_port_of(taken_, connection) || !leased.contains(connection.source);
+        });
     if (!are_forgotten) {
         taken_.clear();  // they are looked for again
     }
@@ -280,7 +282,7 @@ void HostNetwork::set_user_flows(uint32_t user_flows) {
 
 std::optional<uint64_t> HostNetwork::refused_connections() const {
     const std::string table = limit_table(config_.inner.device);
-    auto client = io::NetfilterClient::open();
+    auto client = netfilter::NetfilterClient::open();
     const auto packets =
         client ? client->counted_packets(table.substr(table.find(' ') + 1), kConnectionLimitCounter)
                : base::Result<uint64_t>(client.error());
@@ -288,7 +290,7 @@ std::optional<uint64_t> HostNetwork::refused_connections() const {
 }
 
 std::optional<TakenPorts::Taken> HostNetwork::look_at_listeners(bool wants_all) {
-    const auto listeners = io::listening_ports();
+    const auto listeners = process::listening_ports();
     if (!listeners && can_list_) {
         log(LogLevel::Warning,
             "cannot see who listens at this host (%s): NAT may hand out a port of another program; "
@@ -307,7 +309,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     }
     auto taken = look_at_listeners(wants_all);
     if (!taken) {
-        return;  // what was taken may be so still
+        return;  // ports that were taken may be so still
     }
     RelayOptions nat = nat_;
     nat.source_ports = ports_left(source_ports(config_), taken->ports);
@@ -326,11 +328,11 @@ void HostNetwork::renew_ports(bool wants_all) {
         }
         nat_ = std::move(nat);
     }
-    std::vector<io::ListeningPort> fresh;
+    std::vector<process::ListeningPort> fresh;
     std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),
                         std::back_inserter(fresh));
     // Packets from the other side to the listener would go to the lease.
-    const auto is_at_one = [&fresh](const io::TrackedConnection& connection) {
+    const auto is_at_one = [&fresh](const netfilter::TrackedConnection& connection) {
         return has_port_of(fresh, connection);
     };
     if (fresh.empty() || forget_connections(is_at_one)) {
@@ -340,16 +342,16 @@ void HostNetwork::renew_ports(bool wants_all) {
 
 // Only considers connections that begin in the lease prefixes.
 bool HostNetwork::forget_connections(
-    const std::function<bool(const io::TrackedConnection&)>& is_unwanted) {
+    const std::function<bool(const netfilter::TrackedConnection&)>& is_unwanted) {
     bool are_forgotten = true;
     for (const auto& prefix : {nat_.lease_ipv4, nat_.lease_ipv6}) {
         if (!prefix) {
             continue;
         }
-        const auto is_unwanted_there = [&](const io::TrackedConnection& connection) {
+        const auto is_unwanted_there = [&](const netfilter::TrackedConnection& connection) {
             return prefix->contains(connection.source) && is_unwanted(connection);
         };
-        auto client = io::NetfilterClient::open();
+        auto client = netfilter::NetfilterClient::open();
         const auto forgotten = client
                                    ? client->forget_if(prefix->address.version, is_unwanted_there)
                                    : base::Result<size_t>(client.error());
@@ -369,17 +371,17 @@ void HostNetwork::tear_down() {
         return;  // not opened: anything there belongs to another daemon
     }
     // They would occupy ports of this host, and bring answers to the next holder of the lease.
-    forget_connections([](const io::TrackedConnection& /*any*/) { return true; });
+    forget_connections([](const netfilter::TrackedConnection& /*any*/) { return true; });
     (void)nft_.remove_table(relay_table(config_.inner.device));
     (void)nft_.remove_table(limit_table(config_.inner.device));
     guard_.remove();
-    if (auto routes = io::RouteClient::open()) {
-        for (const io::RuleEntry& rule : guard_rules(config_.inner.device)) {
+    if (auto routes = netlink::RouteClient::open()) {
+        for (const netlink::RuleEntry& rule : guard_rules(config_.inner.device)) {
             (void)routes->remove_rule(rule);
         }
     }
     (void)sysctls_->restore();
-    (void)io::TunDevice::remove(config_.inner.device);
+    (void)host::TunDevice::remove(config_.inner.device);
 }
 
 }  // namespace continuo::snapt::nat

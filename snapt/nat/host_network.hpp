@@ -2,10 +2,10 @@
 // kernel parameters. All of them are undone at the end.
 #pragma once
 
-#include "common/io/netfilter.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 #include "snapt/nat/connection_room.hpp"
 #include "snapt/nat/forwarding_parameters.hpp"
 #include "snapt/nat/nat_ports.hpp"
@@ -67,7 +67,7 @@ class HostNetwork {
 
   private:
     base::Result<void> set_up_device(const store::LeaseStore& leases);
-    base::Result<void> set_ipv6_address(io::RouteClient& routes,
+    base::Result<void> set_ipv6_address(netlink::RouteClient& routes,
                                         const store::LeaseStore& leases) const;
     enum class Versions : uint8_t { All, Six };
     base::Result<void> set_parameters(Versions versions, std::string& failure);
@@ -100,30 +100,31 @@ class HostNetwork {
     void watch_parameters(Troubles& troubles);
     void set_guard();
     void watch_guard(Troubles& troubles);
-    void watch_guard_rule(const io::RuleEntry& rule, Troubles& troubles);
+    void watch_guard_rule(const netlink::RuleEntry& rule, Troubles& troubles);
     bool set_answers_mark();
     base::Result<void> forget_left_connections(store::LeaseStore& leases);
     // Nothing when they cannot be listed.
     std::optional<TakenPorts::Taken> look_at_listeners(bool wants_all);
     // Returns false if some may be left.
-    bool forget_connections(const std::function<bool(const io::TrackedConnection&)>& is_unwanted);
+    bool
+    forget_connections(const std::function<bool(const netfilter::TrackedConnection&)>& is_unwanted);
 
     const settings::SnaptConfig& config_;
     std::string state_;
-    std::unique_ptr<io::SysctlGuard> sysctls_;
+    std::unique_ptr<host::SysctlGuard> sysctls_;
     std::atomic<bool> has_ipv6_;
     // Guards the members below: renew_ports() is called beside the loop.
     std::mutex mutex_;
-    io::Nft nft_;
+    netfilter::Nft nft_;
     bool is_set_up_ = false;
     RelayOptions nat_;
     TakenPorts taken_ports_;
-    std::vector<io::ListeningPort> taken_;  // ports without connections since the last check
+    std::vector<process::ListeningPort> taken_;  // ports without connections since the last check
     bool can_list_ = true;
     bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
-    io::OwnedTable guard_;
-    Prints prints_;                // of our tables as they were written; 0: not known
-    uint32_t generation_ = 0;      // of the whole nftables ruleset, at the last check
+    netfilter::OwnedTable guard_;
+    Prints prints_;                // our tables as they were written; 0: not known
+    uint32_t generation_ = 0;      // the whole nftables ruleset's, at the last check
     base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
     unsigned said_ = 0;
     unsigned unsaid_ = 0;
@@ -136,7 +137,7 @@ class HostNetwork {
     Others others_;
     std::string others_trouble_;
     base::TimePoint others_free_at_{};  // when the latest check of others' rules is paid for
-    uint32_t user_flows_ = 0;           // of the current limit table
+    uint32_t user_flows_ = 0;           // limit in the current table
     // State of the routing rule, by IP version.
     enum class Guard : uint8_t {
         Unset,

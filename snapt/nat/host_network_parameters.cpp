@@ -55,7 +55,7 @@ void HostNetwork::remember_parameters() {
 
 // Interfaces added since the start would otherwise not accept them any more.
 void HostNetwork::keep_router_advertisements() {
-    for (const std::string& name : io::interfaces_with_router_advertisements()) {
+    for (const std::string& name : host::interfaces_with_router_advertisements()) {
         (void)sysctls_->set({"net/ipv6/conf/" + name + "/accept_ra", "2", false, true});
     }
 }
@@ -78,9 +78,9 @@ std::vector<std::string> HostNetwork::open_paths() {
         if (path.version != base::IpVersion::V4 || !may_switch_all_on(path)) {
             continue;
         }
-        const auto of_new_interfaces = io::read_sysctl(kForwardNew4);
+        const auto of_new_interfaces = host::read_sysctl(kForwardNew4);
         if (of_new_interfaces && sysctls_->set({kForwardAll4, "1", false, true})) {
-            (void)io::write_sysctl(kForwardNew4, *of_new_interfaces);
+            (void)host::write_sysctl(kForwardNew4, *of_new_interfaces);
             opened.emplace_back(kForwardAll4);
         }
     }
@@ -121,7 +121,7 @@ void HostNetwork::set_guard() {
 // with the answer's mark would leave. Without that parameter it uses no mark, and would drop all
 // answers because of our rule. False: it does.
 bool HostNetwork::set_answers_mark() {
-    const auto before = io::read_sysctl(kAnswersMark);
+    const auto before = host::read_sysctl(kAnswersMark);
     if (sysctls_->set({kAnswersMark, "1", false, false})) {
         if (before && *before == "0" && guard_of(base::IpVersion::V4) == Guard::Set) {
             say_put_back("kernel parameter " + dotted(kAnswersMark) + " = 0");
@@ -132,7 +132,7 @@ bool HostNetwork::set_answers_mark() {
 }
 
 void HostNetwork::watch_guard(Troubles& troubles) {
-    for (const io::RuleEntry& rule : guard_rules(config_.inner.device)) {
+    for (const netlink::RuleEntry& rule : guard_rules(config_.inner.device)) {
         const bool is_v4 = rule.version == base::IpVersion::V4;
         if (is_v4 ? config_.inner.ipv4.has_value() : config_.inner.ipv6 && has_ipv6_) {
             watch_guard_rule(rule, troubles);
@@ -140,7 +140,7 @@ void HostNetwork::watch_guard(Troubles& troubles) {
     }
 }
 
-void HostNetwork::watch_guard_rule(const io::RuleEntry& rule, Troubles& troubles) {
+void HostNetwork::watch_guard_rule(const netlink::RuleEntry& rule, Troubles& troubles) {
     const bool lets_answers_pass = rule.version == base::IpVersion::V6 || set_answers_mark();
     Guard& guard = guard_of(rule.version);
     const std::string name = std::string("routing rule ") + std::to_string(rule.priority) + " of " +
@@ -149,7 +149,7 @@ void HostNetwork::watch_guard_rule(const io::RuleEntry& rule, Troubles& troubles
         troubles.push_back(dotted(kAnswersMark) + " = 0: a reverse path filter drops answers");
         return;
     }
-    auto routes = io::RouteClient::open();
+    auto routes = netlink::RouteClient::open();
     base::Result<bool> was_missing = base::Error{base::Errc::Unsupported, kAnswersMark};
     if (lets_answers_pass) {
         was_missing = routes ? routes->restore_rule(rule) : base::Result<bool>(routes.error());

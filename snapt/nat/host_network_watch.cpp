@@ -2,7 +2,7 @@
 // until then packets of nodes cannot leave (nat_guard.hpp).
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/netfilter.hpp"
+#include "common/netfilter/netfilter.hpp"
 #include "snapt/nat/host_network.hpp"
 #include "snapt/nat/nat.hpp"
 #include "snapt/nat/nat_limit.hpp"
@@ -31,13 +31,13 @@ std::string bare(const std::string& table) {
 }
 
 base::Result<uint32_t> generation() {
-    auto client = CTN_TRY(io::NetfilterClient::open());
+    auto client = CTN_TRY(netfilter::NetfilterClient::open());
     return client.ruleset_generation();
 }
 
 std::function<base::Result<uint64_t>()> print_of(const std::string& table) {
     return [name = bare(table)]() -> base::Result<uint64_t> {
-        auto client = CTN_TRY(io::NetfilterClient::open());
+        auto client = CTN_TRY(netfilter::NetfilterClient::open());
         return client.fingerprint(name);
     };
 }
@@ -45,7 +45,7 @@ std::function<base::Result<uint64_t>()> print_of(const std::string& table) {
 }  // namespace
 
 base::Result<HostNetwork::Prints> HostNetwork::prints() const {
-    auto client = CTN_TRY(io::NetfilterClient::open());
+    auto client = CTN_TRY(netfilter::NetfilterClient::open());
     Prints found;
     const std::string& device = config_.inner.device;
     found.relay = CTN_TRY(client.fingerprint(bare(relay_table(device))));

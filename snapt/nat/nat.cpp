@@ -437,11 +437,11 @@ std::string build_nat_ruleset(const RelayOptions& options) {
     return "flush chain " + table + " nat\ntable " + table + " {\n" + nat_chain(options) + "}\n";
 }
 
-std::vector<io::SysctlSetting>
+std::vector<host::SysctlSetting>
 relay_sysctls(const RelayOptions& options,
               bool set_forwarding,
               std::span<const std::string> router_advertisement_interfaces) {
-    std::vector<io::SysctlSetting> settings = dataplane::conntrack_timeouts();
+    std::vector<host::SysctlSetting> settings = dataplane::conntrack_timeouts();
     if (!set_forwarding) {
         return settings;
     }
@@ -457,7 +457,7 @@ relay_sysctls(const RelayOptions& options,
     return settings;
 }
 
-std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device) {
+std::vector<host::SysctlSetting> relay_device_sysctls(std::string_view device) {
     const std::string four = "net/ipv4/conf/" + std::string(device) + "/";
     const std::string six = "net/ipv6/conf/" + std::string(device) + "/";
     return {

@@ -1,9 +1,10 @@
 // The relay's nftables text and sysctls, built from the configuration as values. Pure; app.cpp
-// applies them through common/io. The kernel's NAT keeps its bindings when the table is replaced.
+// applies them through common/netfilter. The kernel's NAT keeps its bindings when the table is
+// replaced.
 #pragma once
 
 #include "common/base/ip_address.hpp"
-#include "common/io/sysctl.hpp"
+#include "common/host/sysctl.hpp"
 #include "snapt/settings/self_service.hpp"
 
 #include <optional>
@@ -33,7 +34,7 @@ struct RelayOptions {
     std::vector<PortRange> source_ports = {PortRange{}};
     std::vector<base::IpPrefix> allow;
     std::vector<base::IpPrefix> deny;
-    std::vector<settings::SelfService> allow_self;  // of this host; nodes reach nothing else on it
+    std::vector<settings::SelfService> allow_self;  // this host's; nodes reach nothing else on it
 };
 
 // Destinations that nodes may not reach unless allowed: this host, loopback, link-local, RFC 1918,
@@ -69,14 +70,14 @@ std::string leaves_host(std::string_view device);
 
 // Forwarding, and the timeouts of conntrack (dataplane::conntrack_timeouts). The named interfaces
 // keep accepting router advertisements while IPv6 forwarding is on
-// (io::interfaces_with_router_advertisements).
-std::vector<io::SysctlSetting>
+// (host::interfaces_with_router_advertisements).
+std::vector<host::SysctlSetting>
 relay_sysctls(const RelayOptions& options,
               bool set_forwarding,
               std::span<const std::string> router_advertisement_interfaces);
 
 // For the device alone: before it is set up, nothing to restore.
-std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device);
+std::vector<host::SysctlSetting> relay_device_sysctls(std::string_view device);
 
 // Named counters of the table. kLeakCounter must read zero.
 inline constexpr std::string_view kLeakCounter = "leak";

@@ -16,13 +16,13 @@ std::string hexadecimal(uint32_t number) {
 
 }  // namespace
 
-std::vector<io::RuleEntry> guard_rules(std::string_view device) {
-    std::vector<io::RuleEntry> rules;
+std::vector<netlink::RuleEntry> guard_rules(std::string_view device) {
+    std::vector<netlink::RuleEntry> rules;
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
-        io::RuleEntry& rule = rules.emplace_back();
+        netlink::RuleEntry& rule = rules.emplace_back();
         rule.version = version;
         rule.priority = kGuardPriority;
-        rule.action = io::RuleAction::Blackhole;
+        rule.action = netlink::RuleAction::Blackhole;
         rule.fwmark = 0;
         rule.fwmark_mask = kPassMark;
         rule.input_interface = device;

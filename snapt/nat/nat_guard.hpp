@@ -4,7 +4,7 @@
 // translating existing connections. Values and text, pure.
 #pragma once
 
-#include "common/io/route_entry.hpp"
+#include "common/netlink/route_entry.hpp"
 #include "snapt/nat/nat.hpp"
 
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr uint32_t kPassMark = 0x0800'0000;
 inline constexpr uint32_t kGuardPriority = 934;
 
 // One for each IP version.
-std::vector<io::RuleEntry> guard_rules(std::string_view device);
+std::vector<netlink::RuleEntry> guard_rules(std::string_view device);
 
 // nftables text that sets the bit, and text that clears it.
 std::string set_pass_mark();
@@ -27,7 +27,7 @@ std::string clear_pass_mark();
 
 // "inet snapt_guard_<device>", as relay_table().
 std::string guard_table(std::string_view device);
-// For io::OwnedTable. It translates no new connection.
+// For netfilter::OwnedTable. It translates no new connection.
 std::string build_guard_ruleset(const RelayOptions& options);
 
 }  // namespace continuo::snapt::nat

@@ -50,7 +50,7 @@ std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> tak
     return parts;
 }
 
-TakenPorts::Taken TakenPorts::look(std::span<const io::ListeningPort> listeners,
+TakenPorts::Taken TakenPorts::look(std::span<const process::ListeningPort> listeners,
                                    PortRange ephemeral,
                                    bool wants_all) {
     Taken taken;
@@ -60,7 +60,7 @@ TakenPorts::Taken TakenPorts::look(std::span<const io::ListeningPort> listeners,
         taken.lasting.push_back({true, port});
     }
     std::vector<uint16_t> short_lived;
-    for (const io::ListeningPort& listener : listeners) {
+    for (const process::ListeningPort& listener : listeners) {
         const bool may_be_short_lived = !listener.is_tcp && is_in(ephemeral, listener.port);
         if (may_be_short_lived) {
             short_lived.push_back(listener.port);

@@ -3,7 +3,7 @@
 // first. Pure.
 #pragma once
 
-#include "common/io/socket_listeners.hpp"
+#include "common/process/socket_listeners.hpp"
 #include "snapt/nat/nat.hpp"
 
 #include <span>
@@ -28,17 +28,18 @@ class TakenPorts {
     explicit TakenPorts(std::vector<uint16_t> own) : own_(std::move(own)) {}
 
     struct Taken {
-        std::vector<uint16_t> ports;             // not to be assigned; sorted, each once
-        std::vector<io::ListeningPort> lasting;  // whose connections must end; sorted, each once
+        std::vector<uint16_t> ports;                  // not to be assigned; sorted, each once
+        std::vector<process::ListeningPort> lasting;  // their connections must end; sorted
     };
     // The ports taken now. The kernel gives ports in `ephemeral` to sockets without a fixed one,
     // such as the hundreds of a resolver that live for one answer: a UDP port there counts from the
     // second check in a row that finds it. With `wants_all` it counts at once.
-    Taken look(std::span<const io::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
+    Taken
+    look(std::span<const process::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
 
   private:
     std::vector<uint16_t> own_;
-    std::vector<uint16_t> short_lived_;  // of the last look, sorted
+    std::vector<uint16_t> short_lived_;  // seen at the last look, sorted
 };
 
 }  // namespace continuo::snapt::nat

@@ -1,6 +1,6 @@
 #include "snapt/nat/refusals.hpp"
 
-#include "common/io/netlink_route.hpp"
+#include "common/netlink/netlink_route.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -60,13 +60,13 @@ bool Refusals::refuses(const packet::FiveTuple& tuple) const {
 }
 
 std::optional<std::vector<base::IpAddress>> local_addresses() {
-    auto client = io::RouteClient::open();
+    auto client = netlink::RouteClient::open();
     auto entries = client ? client->addresses() : client.error();
     if (!entries) {
         return std::nullopt;
     }
     std::vector<base::IpAddress> addresses;
-    for (const io::AddressEntry& entry : *entries) {
+    for (const netlink::AddressEntry& entry : *entries) {
         addresses.push_back(entry.address);
         if (entry.address.is_v4() && entry.prefix_length < 31) {
             base::IpAddress broadcast = entry.address;

@@ -2,7 +2,7 @@
 
 #include "common/daemon/forward_rules.hpp"
 #include "common/daemon/host_links.hpp"
-#include "common/io/netlink_route.hpp"
+#include "common/netlink/netlink_route.hpp"
 #include "snapt/nat/nat_guard.hpp"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ base::IpAddress some_lease(const base::IpPrefix& leases) {
 
 // The interface by which this host sends what a node sends there.
 base::Result<std::string> way_of_nodes(const SnaptConfig& config, base::IpAddress destination) {
-    auto routes = CTN_TRY(io::RouteClient::open());
-    io::RouteClient::ForwardedPacket packet;
+    auto routes = CTN_TRY(netlink::RouteClient::open());
+    netlink::RouteClient::ForwardedPacket packet;
     packet.destination = destination;
     const auto& leases = destination.is_v4() ? config.inner.ipv4 : config.inner.ipv6;
     packet.input_interface = ::if_nametoindex(config.inner.device.c_str());
@@ -65,9 +65,9 @@ bool is_no_route(const base::Error& error) {
 }
 
 bool has_carrier(const std::string& interface) {
-    auto routes = io::RouteClient::open();
+    auto routes = netlink::RouteClient::open();
     const auto link = routes ? routes->link(::if_nametoindex(interface.c_str()))
-                             : base::Result<io::LinkEntry>(routes.error());
+                             : base::Result<netlink::LinkEntry>(routes.error());
     return !link || link->has_carrier;
 }
 

@@ -18,11 +18,11 @@ class GoneFlows {
     // Most flows of all users; further ones are left to the kernel's own time-outs, and counted.
     static constexpr size_t kMost = 131'072;
     // Flows forgotten at once: microseconds each, on a thread that also gives leases and that lets
-    // data go first after every few (io::NetfilterClient).
+    // data go first after every few (netfilter::NetfilterClient).
     static constexpr size_t kMostInOneGo = 256;
 
     struct Share {
-        size_t flows = 0;  // that the kernel has not forgotten yet
+        size_t flows = 0;  // not forgotten by the kernel yet
     };
 
     // Whether a user with `flows` flows may have another. `limit`: of its flows; 0: none. `most`:

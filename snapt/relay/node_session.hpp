@@ -7,12 +7,12 @@
 #include "common/control/message.hpp"
 #include "common/dataplane/datagram_queue.hpp"
 #include "common/dataplane/figures.hpp"
-#include "common/dataplane/frame_backlog.hpp"
-#include "common/dataplane/input_queues.hpp"
-#include "common/dataplane/turns.hpp"
 #include "common/flow/flow_share.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
+#include "common/turns/frame_backlog.hpp"
+#include "common/turns/input_queues.hpp"
+#include "common/turns/turns.hpp"
 #include "snapt/accounting/app_names.hpp"
 #include "snapt/accounting/user_meter.hpp"
 #include "snapt/relay/gone_flows.hpp"
@@ -31,7 +31,7 @@ namespace continuo::snapt::relay {
 // Identity of a session's owner.
 struct SessionGrant {
     std::string user;
-    int64_t account_id = 0;  // of the user; another user of this name has another
+    int64_t account_id = 0;  // the user's; another user of this name has another
     std::string key_id;      // key of the latest handshake
     std::string node;        // its name at this SNAPT
     std::string told_node;   // its own name for itself
@@ -66,12 +66,12 @@ std::string_view to_string(SessionEnd end);
 struct NodeSession;
 
 // Work caused by one sender: its datagrams over UDP and TCP, and packets made of them.
-struct Lane : dataplane::Turn {
+struct Lane : turns::Turn {
     Lane(NodeSession* owner, size_t queue_bytes, base::MemoryBudget* memory)
         : node(owner), queue(queue_bytes), backlog(memory) {}
     NodeSession* node;  // null: senders with an address of no session
-    dataplane::InputQueue queue;
-    dataplane::FrameBacklog backlog;
+    turns::InputQueue queue;
+    turns::FrameBacklog backlog;
     std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
     base::Endpoint stream_from;
     size_t at_once = 1;  // datagrams between clock readings: few after expensive ones
@@ -86,7 +86,7 @@ inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 // Connections of a user that the kernel tracks and that have no flow. Outlives the user's sessions.
 struct TrackedShare {
     GoneFlows::Share gone;        // to be forgotten
-    LeftConnections::Share left;  // that may go on
+    LeftConnections::Share left;  // may go on
     bool is_empty() const { return gone.flows == 0 && left.count() == 0; }
 };
 
@@ -94,10 +94,10 @@ struct TrackedShare {
 struct UserShare {
     flow::FlowShare flows;
     TrackedShare* tracked = nullptr;               // never null
-    std::shared_ptr<accounting::UserMeter> meter;  // of its account; set once it has a session
+    std::shared_ptr<accounting::UserMeter> meter;  // its account's; set once it has a session
     base::TokenBucket down_rate{kDownBurst};       // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
-    uint64_t throttled_bits_per_s = 0;  // of the meter, as it was applied
+    uint64_t throttled_bits_per_s = 0;  // the meter's, as it was applied
     bool is_stopped = false;            // and its flows have ended
     base::TimePoint answers_from{};     // the second in which
     uint32_t answers = 0;               // packets answered in it, because there was no place
@@ -113,20 +113,20 @@ struct NodeSession : flow::FlowDetails {
                 session::SessionScratch& scratch,
                 base::Random& random)
         : session(settings, host, scratch, random)
-        , lane(this, dataplane::kInputQueueBytes, settings.memory) {}
+        , lane(this, turns::kInputQueueBytes, settings.memory) {}
     session::Session session;
     Lane lane;
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
     uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
     SessionGrant grant;
-    std::optional<control::SessionId> replaced;  // of another run of the node, which was still here
+    std::optional<control::SessionId> replaced;  // another run's of the node, which was still here
     uint16_t wire_id = 0;
-    uint64_t number = 0;  // of the relay's sessions: never reused, unlike wire_id
+    uint64_t number = 0;  // counts the relay's sessions: never reused, unlike wire_id
     std::shared_ptr<accounting::AppNames> apps = std::make_shared<accounting::AppNames>();
     // How often its control link was not read for a while because it sent too much.
     std::shared_ptr<std::atomic<uint64_t>> control_pauses =
         std::make_shared<std::atomic<uint64_t>>(0);
-    std::unordered_map<uint32_t, base::PathMode> modes;  // of flows, by tag
+    std::unordered_map<uint32_t, base::PathMode> modes;  // flows', by tag
     base::PathMode mode_of(uint32_t tag) const {
         const auto told = modes.find(tag);
         return told == modes.end() ? base::PathMode::Handover : told->second;
@@ -138,7 +138,7 @@ struct NodeSession : flow::FlowDetails {
     SessionEnd end = SessionEnd::Stopped;
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
-    dataplane::RecentRates rates;  // of inner packets
+    dataplane::RecentRates rates;  // inner packets
     // Likewise, by class (base::index_of).
     std::array<uint64_t, base::kTrafficClasses> up_class_bytes{};
     std::array<dataplane::RecentRates, base::kTrafficClasses> class_rates;
@@ -151,7 +151,7 @@ struct NodeSession : flow::FlowDetails {
     std::array<TunnelBytes, base::kTrafficClasses> tunnel{};
     base::TimePoint refusals_from{};  // the second in which
     uint32_t refusals = 0;            // packets passed to the rules for refusal in it
-    UserShare* share = nullptr;       // of the user
+    UserShare* share = nullptr;       // the user's
     dataplane::StreamPort stream;     // into its control link; none: no data over TCP
     bool has_link = false;            // its control link is open
     base::TimePoint link_lost_at{};

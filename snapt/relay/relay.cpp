@@ -32,21 +32,19 @@ Relay::Relay(io::EventLoop& loop,
     , settings_(settings)
     , random_(random)
     , events_(events)
-    , pool_(kSmallPackets, kLargePackets)
+    , engine_(loop,
+              *this,
+              drops_,
+              {kSmallPackets, kLargePackets, settings.max_kept_bytes, settings.recording.packets},
+              &inputs_)
     , slots_(slots, settings.max_flows)
     , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
-    , receiver_(drops_, inputs_)
-    , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , input_timer_(loop, [this] { go_on(); })
     , modes_timer_(loop, [this] { apply_modes(); })
-    , kept_memory_(settings.max_kept_bytes)
     , by_wire_id_(size_t{UINT16_MAX} + 1)
     , left_(random.u64()) {
-    scratch_.load.measure_with(io::EventLoop::clock);
-    receiver_.record_to(settings.recording.packets);
-    driver_.record_to(settings.recording.packets);
-    driver_.set_clock(settings_.clock);
+    engine_.driver().set_clock(settings_.clock);
 }
 
 Relay::~Relay() {
@@ -58,18 +56,17 @@ Relay::~Relay() {
 
 base::Result<void> Relay::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
-    io::TunOptions options;
+    host::TunOptions options;
     options.persistent = true;
     options.mtu = settings_.inner_mtu;
-    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, options)));
-    tun_port_ = std::make_unique<dataplane::TunPort>(
-        *tun_, pool_, drops_,
-        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
-    tun_port_->set_make_room([this](bool is_large) { return make_room(is_large); });
-    tun_port_->set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
+    CTN_TRY(engine_.open_tun(
+        settings_.device, options,
+        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); },
+        [this] { on_tun_readable(); }));
+    engine_.tun().set_make_room([this](bool is_large) { return make_room(is_large); });
+    engine_.tun().set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
         return holds_back(frame, info);
     });
-    tun_port_->record_to(settings_.recording.packets);
     const auto offload = io::probe_udp_offload();
     for (const base::Endpoint& endpoint : settings_.listen) {
         failure = "cannot listen on UDP " + endpoint.to_string();
@@ -85,13 +82,12 @@ base::Result<void> Relay::start(std::string& failure) {
             loop_, listener->socket.fd(), [this, &ref] { on_socket_readable(ref); },
             [this, &ref] {
                 ref.poller->watch(true, false);
-                driver_.pump(loop_.now());
+                engine_.pump();
             });
         listener->poller->watch(true);
         listeners_.push_back(std::move(listener));
     }
-    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
-    tun_poller_->watch(true);
+    engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
     failure.clear();
     return {};
@@ -104,15 +100,15 @@ void Relay::on_tun_readable() {
     const auto has_time = [&] { return settings_.clock() < until; };
     // While others send, each packet seems to follow a pause, and would be read alone.
     const bool is_stream = !is_sole || !turns_.is_empty();
-    loop_.note_moved(tun_port_->read_burst(
+    loop_.note_moved(engine_.tun().read_burst(
         now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,
         [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
         [&] {
-            driver_.pump(now);
+            engine_.pump(now);
             return has_time();
         },
         has_time));
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // Packets for a node that takes nothing must not block those of others.
@@ -162,7 +158,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     follow_meter(*node->second->share);
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked for it
+        drops_.add(DropReason::NoBinding);  // belongs to no flow: nobody here has asked for it
         return;
     }
     if (flow == nullptr) {
@@ -181,7 +177,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
                           packet->offload.partial_checksum);
     }
     node->second->session.on_packet(*flow, std::move(packet), now);
-    driver_.touch(node->second->session);
+    engine_.touch(node->second->session);
 }
 
 Flow* Relay::on_flow_opened(session::Session& session,
@@ -239,9 +235,7 @@ void Relay::on_other_class(session::Session& session,
         (!is_earlier && now - flow.class_changed_at < kClassStays)) {
         return;
     }
-    if (tun_port_) {
-        tun_port_->coalescer().flush(&flow);  // earlier packets belong to the former class
-    }
+    engine_.flush(flow);  // earlier packets belong to the former class
     const base::TrafficClass former = flow.traffic_class;
     if (flows_.reclassify(flow, traffic_class, now)) {
         flow.class_changed_at = now;
@@ -268,7 +262,7 @@ void Relay::deliver(session::Session& /*session*/,
         return;
     }
     dataplane::track(flows_, flow, Direction::Up, fields, now);
-    tun_port_->coalescer().add(fields, payload, &flow);
+    engine_.deliver(fields, payload, flow);
 }
 
 // The ports of a fragment. Returns false if its first fragment is unknown.
@@ -349,9 +343,8 @@ Flow* Relay::deliver_whole(session::Session& session,
         }
         flows_.on_packet(*flow, Direction::Up, summary, now);
     }
-    const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
     if (may_go_up(*flow, packet.size(), now)) {
-        tun_port_->write_packet(packet, flow, payload);
+        engine_.deliver_whole(packet, summary.payload_offset, *flow);
     }
     return flow;
 }
@@ -418,16 +411,13 @@ void Relay::wait_writable(io::UdpSocket& socket) {
 }
 
 void Relay::on_too_big(const session::TransmitItem& item) {
-    if (item.session != nullptr) {
-        item.session->on_too_big(item, loop_.now());
-        driver_.touch(*item.session);
-    }
+    engine_.on_too_big(item);
 }
 
 void Relay::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
-    tun_port_->coalescer().flush();
+    engine_.flush();
     flows_.expire(now, [&](Flow& flow) {
         note_ended(flow, now, may_stay_with_nat(flow));
         end_flow(flow, now);

@@ -6,13 +6,11 @@
 
 #include "common/control/epoch_keys.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/recording.hpp"
-#include "common/dataplane/session_driver.hpp"
-#include "common/dataplane/sole_user.hpp"
-#include "common/dataplane/tun_port.hpp"
+#include "common/dataplane/packet_engine.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/io/thread_time.hpp"
+#include "common/record/recording.hpp"
+#include "common/turns/sole_user.hpp"
 #include "snapt/nat/connection_room.hpp"
 #include "snapt/nat/refusals.hpp"
 #include "snapt/relay/charged_slots.hpp"
@@ -110,9 +108,9 @@ struct RelaySettings {
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
-    size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
-    nat::Refusals refusals;                            // of new flows
-    dataplane::Recording recording;                    // must outlive the Relay
+    size_t max_kept_bytes = session::kMaxKeptBytes;    // all sessions together
+    nat::Refusals refusals;                            // for new flows
+    record::Recording recording;                       // must outlive the Relay
     // Clock that measures the work for each session.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
     // Time that the data loop's thread has worked.
@@ -227,17 +225,17 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     size_t connections() const { return flows_.size() + left_.size(); }
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
-    const dataplane::EndedSessions& ended() const { return ended_; }
+    const dataplane::EndedSessions& ended() const { return engine_.ended(); }
     // Totals of all sessions, including ended ones.
-    report::ClassFigureTable sent() const;
-    dataplane::ReceivedFigures received() const;
-    const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
-    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
+    report::ClassFigureTable sent() const { return engine_.sent(); }
+    dataplane::ReceivedFigures received() const { return engine_.received(); }
+    const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
+    const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
     // Halves the fullest class of the session that holds most of the packet buffers. False: none
     // holds any.
     bool make_room(bool is_large);
-    const dataplane::TunPort& tun() const { return *tun_port_; }
-    dataplane::TunPort& tun() { return *tun_port_; }
+    const dataplane::TunPort& tun() const { return engine_.tun(); }
+    dataplane::TunPort& tun() { return engine_.tun(); }
 
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,
@@ -261,9 +259,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override {
-        tun_port_->coalescer().flush();
-    }
+    void on_held_delivered(session::Session& /*session*/) override { engine_.flush(); }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -367,9 +363,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
-    bool goes_home(const dataplane::Input& input);
+    bool goes_home(const turns::Input& input);
     bool is_another_waiting(const NodeSession& node) const;
-    size_t handle_some(dataplane::Input& input, const Lane& lane, size_t most, base::TimePoint now);
+    size_t handle_some(turns::Input& input, const Lane& lane, size_t most, base::TimePoint now);
     void hand_over(NodeSession& node,
                    std::span<session::ReceivedDatagram> datagrams,
                    const Lane& lane,
@@ -396,23 +392,18 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::Random& random_;
     RelayEvents& events_;
     base::DropCounters drops_;
-    packet::PacketPool pool_;
-    session::SessionScratch scratch_;
+    turns::InputQueues inputs_;
+    dataplane::PacketEngine engine_;  // outlives flows and sessions
     ChargedSlots slots_;
     flow::FlowTable flows_;
-    std::unique_ptr<io::TunDevice> tun_;
-    std::unique_ptr<dataplane::TunPort> tun_port_;
-    std::unique_ptr<io::Poller> tun_poller_;
     std::vector<std::unique_ptr<Listener>> listeners_;
-    dataplane::InputQueues inputs_;
-    dataplane::Turns turns_;
-    Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
+    turns::Turns turns_;
+    Lane strangers_{nullptr, turns::kStrangersQueueBytes, nullptr};
     std::optional<uint16_t> named_;  // by the newest of those datagrams
     size_t named_in_row_ = 0;        // this many in a row
-    dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
-    dataplane::SoleUser senders_;
-    dataplane::SoleUser receivers_;
+    turns::SoleUser senders_;
+    turns::SoleUser receivers_;
     base::TimePoint round_end_{};
     base::TimePoint round_over_at_ = settings_.clock();  // end of the latest one
     base::TimePoint turn_end_{};
@@ -422,19 +413,16 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::Duration worked_{};
     bool is_work_known_ = false;  // in this round
     bool is_flushing_ = false;
-    dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer input_timer_;
     base::TimePoint no_room_until_{};
     io::DeadlineTimer modes_timer_;
     base::TimePoint modes_applied_at_{};
-    base::MemoryBudget kept_memory_;  // outlives the sessions
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
     uint64_t begun_sessions_ = 0;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
     std::unordered_map<std::string, UserShare> shares_;  // by user
-    dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
     std::unordered_map<std::string, TrackedShare> tracked_;  // by user
     GoneFlows gone_;

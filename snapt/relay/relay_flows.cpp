@@ -69,11 +69,9 @@ Flow* Relay::make_flow(NodeSession& node,
 // Called before the table erases the flow: nobody may hold it any more.
 void Relay::end_flow(Flow& flow, TimePoint now) {
     auto* node = flow::details_as<NodeSession>(flow);
-    if (tun_port_) {
-        tun_port_->coalescer().flush(&flow);
-    }
+    engine_.flush(flow);
     node->session.detach(flow, now);
-    driver_.forget(flow);
+    engine_.forget(flow);
     --node->flows;
 }
 

@@ -1,5 +1,5 @@
 // Datagrams from the sockets to their sessions and on to the TUN device. The sockets are emptied
-// before anything is opened; then each sender has its turn (dataplane::Turns). Datagrams beyond its
+// before anything is opened; then each sender has its turn (turns::Turns). Datagrams beyond its
 // turns, and packets made of them, wait in its own lane or are dropped there.
 #include "common/wire/unsealed.hpp"
 #include "snapt/relay/relay.hpp"
@@ -12,8 +12,8 @@ namespace continuo::snapt::relay {
 using base::DropReason;
 using base::Duration;
 using base::TimePoint;
-using dataplane::Input;
-using dataplane::Turn;
+using turns::Input;
+using turns::Turn;
 
 namespace {
 
@@ -110,7 +110,7 @@ Duration Relay::round_time() {
 void Relay::end_round(TimePoint now) {
     flush_frames();
     round_over_at_ = settings_.clock();
-    driver_.pump(now);
+    engine_.pump(now);
     if (!turns_.is_empty()) {
         input_timer_.set(now);
         if (!senders_.is_sole(now)) {
@@ -127,21 +127,23 @@ size_t Relay::take_in(Listener& listener, Duration most) {
     size_t bytes = 0;
     size_t known_bytes = 0;
     for (size_t i = 0; i < kReadsAtOnce; ++i) {
-        const size_t read = receiver_.read(listener.socket, [&](const io::ReceivedBatch& batch) {
-            bytes += batch.bytes.size();
-            Lane& lane = lane_of(batch);
-            if (lane.node != nullptr) {
-                senders_.note(&lane, loop_.now());
-                // A sender that is read faster than opened waits here, not in the kernel.
-                known_bytes += lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
-            }
-            if (lane.node == nullptr) {
-                note_stranger(batch);
-            }
-            if (receiver_.keep(batch, listener.number, lane.queue)) {
-                turns_.wake(lane);
-            }
-        });
+        const size_t read =
+            engine_.receiver().read(listener.socket, [&](const io::ReceivedBatch& batch) {
+                bytes += batch.bytes.size();
+                Lane& lane = lane_of(batch);
+                if (lane.node != nullptr) {
+                    senders_.note(&lane, loop_.now());
+                    // A sender that is read faster than opened waits here, not in the kernel.
+                    known_bytes +=
+                        lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
+                }
+                if (lane.node == nullptr) {
+                    note_stranger(batch);
+                }
+                if (engine_.receiver().keep(batch, listener.number, lane.queue)) {
+                    turns_.wake(lane);
+                }
+            });
         runs += read;
         if (read < io::kSuperBuffers || (is_sole && known_bytes >= kTakenFromSoleUser) ||
             settings_.clock() >= end) {
@@ -267,7 +269,7 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
         }
         return false;
     };
-    receiver_.split(batch, listener.socket.local().port, find, take, stray);
+    engine_.receiver().split(batch, listener.socket.local().port, find, take, stray);
     return count;
 }
 
@@ -278,7 +280,7 @@ void Relay::hand_over(NodeSession& node,
                       const Lane& lane,
                       TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
-    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn && is_another_waiting(node)) {
+    if (!is_own_lane && turns_.credit(node.lane) < -turns::kTurn && is_another_waiting(node)) {
         node.refused_inputs += datagrams.size();
         return;
     }
@@ -295,7 +297,7 @@ void Relay::hand_over(NodeSession& node,
     if (!is_own_lane && node.session.counters().datagrams_received != received) {
         turns_.charge(node.lane, worked_between(start, settings_.clock()));
     }
-    driver_.touch(node.session);
+    engine_.touch(node.session);
 }
 
 void Relay::on_stream(uint16_t wire_id,
@@ -331,12 +333,12 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
         loop_.note_moved(datagrams.front().bytes.size());
     };
     const auto may_go_on = [&] { return !is_turn_over() && lane.backlog.is_empty(); };
-    const bool has_more = receiver_.pull(*lane.stream, node.wire_id, lane.stream_from,
-                                         stream_port(), is_allowed, take, may_go_on);
+    const bool has_more = engine_.receiver().pull(*lane.stream, node.wire_id, lane.stream_from,
+                                                  stream_port(), is_allowed, take, may_go_on);
     if (!has_more) {
         lane.stream.reset();
     }
-    driver_.touch(node.session);
+    engine_.touch(node.session);
 }
 
 // Whether the frame must wait for its session's next turn, or is dropped. Frames held for their
@@ -372,7 +374,7 @@ void Relay::write_held(Lane& lane) {
                 return;
             }
             info.owner = flow;
-            tun_port_->write_held(frame, info);
+            engine_.tun().write_held(frame, info);
         });
 }
 
@@ -383,7 +385,7 @@ void Relay::flush_frames() {
     }
     const TimePoint start = settings_.clock();
     is_flushing_ = true;
-    tun_port_->coalescer().flush();
+    engine_.flush();
     is_flushing_ = false;
     turns_.charge(*writing_, worked_between(start, settings_.clock()));
     writing_ = nullptr;

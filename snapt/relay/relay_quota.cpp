@@ -41,7 +41,7 @@ void Relay::apply_rate(UserShare& share) {
     for (const auto& node : sessions_) {
         if (node->share == &share) {
             node->session.set_class_settings(class_settings_of(share));
-            driver_.touch(node->session);
+            engine_.touch(node->session);
         }
     }
 }
@@ -87,7 +87,7 @@ void Relay::look_at_meters() {
         }
     }
     drop_idle_shares();
-    driver_.pump(loop_.now());
+    engine_.pump();
 }
 
 // Packets that wait for its nodes must not leave. A pass over all flows, once per used-up quota.
@@ -162,8 +162,9 @@ void Relay::refuse_down(NodeSession& node,
         return;
     }
     std::array<uint8_t, packet::kMaxReplyBytes> answer{};
-    if (const size_t length = packet::write_tcp_reset(packet, answer); length > 0 && tun_port_) {
-        tun_port_->write_packet(base::ByteView(answer).first(length), nullptr, 0);
+    if (const size_t length = packet::write_tcp_reset(packet, answer);
+        length > 0 && engine_.is_open()) {
+        engine_.answer(base::ByteView(answer).first(length));
     }
     packet::HeaderFields fields;
     fields.source = summary.tuple.remote;

@@ -83,7 +83,7 @@ bool Relay::may_answer(NodeSession& node, TimePoint now) {
 // Uses a flow of its own, one per session and IP version, which counts for no limit and is charged
 // to nobody.
 void Relay::send_answer(NodeSession& node, base::ByteView answer, TimePoint now) {
-    packet::PacketPtr reply = answer.empty() ? nullptr : pool_.take(answer.size());
+    packet::PacketPtr reply = answer.empty() ? nullptr : engine_.pool().take(answer.size());
     if (reply == nullptr) {
         drops_.add(base::DropReason::PoolEmpty, answer.empty() ? 0 : 1);
         return;
@@ -110,7 +110,7 @@ void Relay::send_answer(NodeSession& node, base::ByteView answer, TimePoint now)
     }
     if (flow->details == &node) {
         node.session.on_packet(*flow, std::move(reply), now);
-        driver_.touch(node.session);
+        engine_.touch(node.session);
     }
 }
 

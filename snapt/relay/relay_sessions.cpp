@@ -181,10 +181,10 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
     settings.classes = class_settings_of(share);
     settings.rate = &share.down_rate;
-    settings.memory = &kept_memory_;
+    settings.memory = &engine_.kept_memory();
     settings.rekey_datagrams = settings_.rekey_datagrams;
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
-    auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
+    auto node = std::make_unique<NodeSession>(settings, *this, engine_.scratch(), random_);
     node->grant = grant;
     node->grant.meter.reset();
     node->replaced = replaced;
@@ -201,7 +201,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
             by_lease_[*lease] = node.get();
         }
     }
-    driver_.add(node->session);
+    engine_.add(node->session);
     sessions_.push_back(std::move(node));
     return Reservation{wire_id, 1, false};
 }
@@ -215,8 +215,8 @@ base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& ke
         CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys,
                                         {settings_.recording.keys, wire_id, node->grant.peer_id}));
     node->session.install_epoch(std::move(install), loop_.now());
-    driver_.touch(node->session);
-    driver_.pump(loop_.now());
+    engine_.touch(node->session);
+    engine_.pump();
     return {};
 }
 
@@ -228,9 +228,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     node->end = why;
     const bool is_by_operator = why == SessionEnd::ByOperator || why == SessionEnd::Drained;
     const TimePoint now = loop_.now();
-    if (tun_port_) {
-        tun_port_->coalescer().flush();
-    }
+    engine_.flush();
     flows_.for_each([&](Flow& flow) {
         if (flow.details == node) {
             note_ended(flow, now);
@@ -242,7 +240,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         tell_ended(*node);
     }
     count_tunnel(*node, true);
-    driver_.remove(node->session);
+    engine_.end(node->session);
     forget_input(*node);
     by_wire_id_[wire_id] = nullptr;
     std::erase_if(by_lease_, [&](const auto& entry) { return entry.second == node; });
@@ -250,7 +248,6 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
                                     [&](const auto& s) { return s.get() == node; });
     const std::unique_ptr<NodeSession> ended = std::move(*place);
     sessions_.erase(place);
-    ended_.add(ended->session);
     if (--ended->share->sessions == 0) {
         drop_idle_shares();
     }
@@ -291,10 +288,10 @@ void Relay::apply_modes() {
     });
     for (const auto& node : sessions_) {
         if (std::exchange(node->has_new_modes, false)) {
-            driver_.touch(node->session);
+            engine_.touch(node->session);
         }
     }
-    driver_.pump(loop_.now());
+    engine_.pump();
 }
 
 void Relay::set_classes(const dataplane::ClassTable& table) {
@@ -333,51 +330,23 @@ void Relay::on_stream_room(uint16_t wire_id) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node != nullptr && node->stream) {
         node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
-        driver_.touch(node->session);
-        driver_.pump(loop_.now());
+        engine_.touch(node->session);
+        engine_.pump();
     }
 }
 
 bool Relay::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
-    const NodeSession& node = owner_of(*item.session);
-    if (!node.stream) {
-        return false;
-    }
-    const auto pushed = node.stream.push(bytes, item.segment_bytes);
-    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
-    if (pushed.is_taken && settings_.recording.packets != nullptr) {
-        const base::IpAddress local = base::IpAddress::any(item.to.address.version);
-        settings_.recording.packets->streamed({{local, stream_port()}, item.to}, bytes,
-                                              item.segment_bytes,
-                                              dataplane::PacketRecorder::Direction::Outbound);
-    }
-    return pushed.is_taken;
+    return engine_.send_stream(owner_of(*item.session).stream, item, bytes, stream_port());
 }
 
 uint16_t Relay::stream_port() const {
     return settings_.listen.empty() ? uint16_t{0} : settings_.listen.front().port;
 }
 
-report::ClassFigureTable Relay::sent() const {
-    report::ClassFigureTable table = ended_.classes;
-    for (const auto& node : sessions_) {
-        dataplane::add_figures(table, node->session);
-    }
-    return table;
-}
-
-dataplane::ReceivedFigures Relay::received() const {
-    dataplane::ReceivedFigures sum = ended_.received;
-    for (const auto& node : sessions_) {
-        sum.add(node->session);
-    }
-    return sum;
-}
-
 // In one pass: there may be many sessions.
 void Relay::look_at_rates(TimePoint now) {
-    uint64_t up_bytes = ended_.received.inner_bytes;
-    uint64_t down_bytes = dataplane::sent_figures(ended_.classes).inner_bytes;
+    uint64_t up_bytes = engine_.ended().received.inner_bytes;
+    uint64_t down_bytes = dataplane::sent_figures(engine_.ended().classes).inner_bytes;
     for (const auto& node : sessions_) {
         const uint64_t up = node->session.counters().inner_bytes_received;
         const uint64_t down = dataplane::inner_bytes_sent(node->session);
@@ -429,10 +398,8 @@ void Relay::count_tunnel(NodeSession& node, bool is_last) {
 }
 
 base::DropCounters Relay::all_drops() const {
-    base::DropCounters sum = drops_;
-    sum.merge(ended_.drops);
+    base::DropCounters sum = engine_.all_drops();
     for (const auto& node : sessions_) {
-        sum.merge(node->session.drops());
         sum.add(base::DropReason::InputFull, node->dropped_inputs());
     }
     sum.add(base::DropReason::StrangersFull, strangers_.queue.dropped());

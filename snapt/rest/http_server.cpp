@@ -1,8 +1,8 @@
 #include "snapt/rest/http_server.hpp"
 
 #include "common/base/ip_address.hpp"
+#include "common/host/unix_socket.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/unix_socket.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -107,7 +107,7 @@ struct HttpServer::Inner {
     using Exchange = HttpReply::Exchange;
     struct Listener {
         io::UniqueFd fd;
-        std::string path;                    // of a Unix socket
+        std::string path;                    // a Unix socket's; empty: TCP
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
     struct Connection {
@@ -167,7 +167,7 @@ struct HttpServer::Inner {
     io::DeadlineTimer accept_again;
     std::vector<std::unique_ptr<Listener>> listeners;
     MHD_Daemon* daemon = nullptr;
-    std::unique_ptr<io::Poller> poller;  // of the daemon
+    std::unique_ptr<io::Poller> poller;  // watches the daemon's descriptor
 };
 
 // libmicrohttpd notices only in its next turn.
@@ -279,7 +279,7 @@ Result<void> HttpServer::Inner::start() {
 Result<void> HttpServer::Inner::open(const std::string& address) {
     auto listener = std::make_unique<Listener>();
     if (address.starts_with('/')) {
-        listener->fd = CTN_TRY(io::unix_listen(address));
+        listener->fd = CTN_TRY(host::unix_listen(address));
         listener->path = address;
         bound.push_back(address);
     } else {

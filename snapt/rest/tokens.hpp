@@ -35,8 +35,8 @@ using TokenDigest = std::array<uint8_t, 32>;
 struct Token {
     std::string name;
     Scope scope = Scope::Read;
-    std::string user;        // of Self
-    int64_t account_id = 0;  // of Self: a later account of the name is another
+    std::string user;        // for Self
+    int64_t account_id = 0;  // for Self: a later account of the name is another
     int64_t created_us = 0;
     TokenDigest digest{};
 };

@@ -80,7 +80,7 @@ struct AccountingConfig {
     uint32_t retention_days = 400;
     uint32_t live_slots = 131'072;
     uint32_t user_records = 1000;           // in an interval; 0: any number
-    uint64_t min_free_bytes = 268'435'456;  // of disk; 0: none
+    uint64_t min_free_bytes = 268'435'456;  // left on the disk; 0: no minimum
     uint32_t price_permille = 1000;         // `price_mult`: of the plan's price
 
     bool operator==(const AccountingConfig&) const = default;

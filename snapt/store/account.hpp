@@ -21,7 +21,7 @@ struct Quota {
 enum class OnExhausted : uint8_t { Notify, Throttle, Stop };
 struct Exhaustion {
     OnExhausted action = OnExhausted::Notify;
-    uint64_t bits_per_s = 0;  // of Throttle
+    uint64_t bits_per_s = 0;  // for Throttle
     bool operator==(const Exhaustion&) const = default;
 };
 

@@ -405,7 +405,7 @@ Result<void> Database::set_zone(const TimeZone& zone) {
 }
 
 void Database::set_give_up(const std::function<bool()>* give_up) {
-    constexpr int kStepsBetween = 10'000;  // of SQLite's machine: well below a millisecond
+    constexpr int kStepsBetween = 10'000;  // steps of SQLite's machine: well below a millisecond
     const auto ask = [](void* asked) -> int {
         return (*static_cast<const std::function<bool()>*>(asked))() ? 1 : 0;
     };

@@ -24,7 +24,7 @@ inline constexpr const char* kLedgerFileName = "ledger.db";
 // Parameters count from 1, columns from 0. A failed bind is reported by the next step.
 class Statement {
   public:
-    Statement() = default;  // of no use until assigned
+    Statement() = default;  // useless until assigned
     Statement& bind(int parameter, int64_t value);
     Statement& bind(int parameter, std::string_view text);
     Statement& bind(int parameter, base::ByteView bytes);

@@ -227,7 +227,7 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
     if (!claimant.node_id) {
         return Naming{claimant.node};
     }
-    std::map<std::string, std::optional<NodeId>> nodes;  // of the user
+    std::map<std::string, std::optional<NodeId>> nodes;  // the user's
     Statement select =
         CTN_TRY(database_.prepare("SELECT node,node_id FROM lease WHERE account_id=?"));
     select.bind(1, claimant.owner.id);

@@ -59,7 +59,7 @@ class EntryWriter {
     Database& database_;
     int64_t last_id_ = 0;
     std::array<uint8_t, 32> last_digest_{};
-    std::map<int64_t, int64_t> balances_;  // of accounts with new entries
+    std::map<int64_t, int64_t> balances_;  // accounts with new entries
 };
 
 struct BookedEntry {

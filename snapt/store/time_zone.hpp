@@ -18,7 +18,7 @@ struct ZoneRule {
     Kind kind = Kind::MonthWeekDay;
     int month = 1;
     int week = 1;
-    int day = 0;                // of the week, or of the year
+    int day = 0;                // in the week, or in the year
     int32_t time_s = 2 * 3600;  // local time of the day; may be negative or beyond one day
 };
 

@@ -62,7 +62,7 @@ struct KeyInfo {
     int64_t created_us = 0;
     bool is_disabled = false;
     std::optional<int64_t> seen_us;     // when a session last used it
-    std::optional<int64_t> expires_us;  // of a key that was replaced
+    std::optional<int64_t> expires_us;  // set once the key was replaced
 };
 
 struct UserInfo {

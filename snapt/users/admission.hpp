@@ -31,7 +31,7 @@ struct AdmissionParts {
     accounting::Accountant& accountant;
     store::LeaseStore& leases;
     store::UserStore& users;
-    links::EventLog* events = nullptr;  // of logins and ends; null: nobody reads them
+    links::EventLog* events = nullptr;  // takes logins and ends; null: nobody reads them
     std::function<bool()> has_ipv6{};   // this host; empty: as the leases have it
 };
 
@@ -91,8 +91,8 @@ class Admission final : public links::ControlHandler, public relay::RelayEvents 
     // The operator ends the sessions of that user, or the one of that id, as hex_of() writes it.
     // The nodes may log in again.
     struct Ended {
-        size_t sessions = 0;  // that the relay had: those that `sessions` shows
-        size_t logins = 0;    // that had no session yet
+        size_t sessions = 0;  // those of the relay, as `sessions` shows them
+        size_t logins = 0;    // links that had no session yet
 
         bool is_any() const { return sessions + logins > 0; }
     };
@@ -132,7 +132,7 @@ class Admission final : public links::ControlHandler, public relay::RelayEvents 
         bool is_waiting = false;            // for its lease or the ledger
         bool holds_lease = false;           // until its session does
         bool knows_directory = false;
-        control::Allowance told{};  // of the user's quota and credit
+        control::Allowance told{};  // the user's quota and credit
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
@@ -205,7 +205,7 @@ class Admission final : public links::ControlHandler, public relay::RelayEvents 
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;
-    int64_t clock_offset_us_;  // of the wall clock at the last renewal of leases
+    int64_t clock_offset_us_;  // the wall clock's, at the last renewal of leases
     bool has_finished_leases_ = false;
     bool is_forgetting_told_ = false;  // logged: the kernel does not forget connections
     bool is_replacing_ = false;        // the ending session gives way to its node's next one

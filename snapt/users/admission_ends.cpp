@@ -96,7 +96,7 @@ Admission::Ended Admission::end_all(const std::function<bool(const SessionGrant&
 void Admission::end_link(
     LinkId id, Link& link, control::CloseReason reason, SessionEnd session_end, const char* why) {
     server_->close(id, reason, why);
-    link.grant.key_id.clear();  // of no user: a pending lease must not let the node in
+    link.grant.key_id.clear();  // no user has this: a pending lease must not let the node in
     if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
         relay_->close(wire_id, session_end);
     }

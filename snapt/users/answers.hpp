@@ -25,7 +25,7 @@ struct SnaptInfo {
     std::string forwarding_error;  // why packets of nodes do not pass; empty: they do
     base::TimePoint started_at{};
     base::TimePoint now{};
-    uint64_t slow_iterations = 0;                // of the data loop
+    uint64_t slow_iterations = 0;                // the data loop's
     std::optional<ledger::LedgerStatus> ledger;  // absent: accounting is off
     bool is_clock_synchronised = false;
     int64_t utc_us = 0;
@@ -35,7 +35,7 @@ struct SnaptInfo {
     std::optional<uint64_t> refused_connections;  // absent: they are not limited
     std::vector<base::IpPrefix> deny;             // as effective_deny_list()
     std::vector<settings::SelfService> allow_self;
-    const dataplane::PacketRecorder* recorder = nullptr;
+    const record::PacketRecorder* recorder = nullptr;
 };
 
 // The `session_id` of `sessions`.

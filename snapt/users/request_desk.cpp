@@ -15,7 +15,7 @@ namespace continuo::snapt::users {
 
 using daemon::utc_us;
 
-void RequestDesk::on_request(const report::JsonValue& request, const io::UnixReply& reply) {
+void RequestDesk::on_request(const report::JsonValue& request, const host::UnixReply& reply) {
     const std::string command = request.text("command");
     if (command == "usage") {
         answer_usage(request, reply);
@@ -77,7 +77,7 @@ std::string RequestDesk::drain(const report::JsonValue& request) {
 }
 
 // Rare and short, but it writes to the disk: on the helper thread.
-void RequestDesk::answer_user(const report::JsonValue& request, const io::UnixReply& reply) {
+void RequestDesk::answer_user(const report::JsonValue& request, const host::UnixReply& reply) {
     std::string failure;
     const auto wanted = parse_user_request(request, failure);
     if (!wanted) {
@@ -113,7 +113,7 @@ void RequestDesk::answer_user(const report::JsonValue& request, const io::UnixRe
     }
 }
 
-void RequestDesk::answer_usage(const report::JsonValue& request, const io::UnixReply& reply) {
+void RequestDesk::answer_usage(const report::JsonValue& request, const host::UnixReply& reply) {
     std::string failure;
     const auto query = accounting::usage_query_from(request, failure);
     if (!query) {

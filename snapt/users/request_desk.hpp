@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/random.hpp"
-#include "common/io/unix_server.hpp"
+#include "common/host/unix_server.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/report/json_value.hpp"
 #include "snapt/accounting/accountant.hpp"
@@ -42,7 +42,7 @@ class RequestDesk {
     explicit RequestDesk(RequestSources sources) : sources_(std::move(sources)) {}
 
     // Answers one line, at once or later.
-    void on_request(const report::JsonValue& request, const io::UnixReply& reply);
+    void on_request(const report::JsonValue& request, const host::UnixReply& reply);
     // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n,"logins_ended":n},
     // or an error where nobody is meant.
     std::string disconnect(const report::JsonValue& request);
@@ -52,8 +52,8 @@ class RequestDesk {
     std::string drain(const report::JsonValue& request);
 
   private:
-    void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
-    void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
+    void answer_user(const report::JsonValue& request, const host::UnixReply& reply);
+    void answer_usage(const report::JsonValue& request, const host::UnixReply& reply);
 
     RequestSources sources_;
 };

@@ -21,13 +21,13 @@ std::string_view to_string(UserAction action);
 struct UserRequest {
     UserAction action = UserAction::List;
     std::string name;                   // for all actions except List
-    std::optional<store::Quota> quota;  // of Add
+    std::optional<store::Quota> quota;  // for Add
     std::string device;                 // for all except List and Remove; empty: none
     std::string key_id;                 // selects a key, or (Add, Rotate) the id of `key`
     std::optional<store::UserKey>
-        key;                   // of Add, Rotate: the key at another SNAPT; else a fresh one
-    std::string realm;         // of `key`; empty: not known
-    base::Duration overlap{};  // of Rotate: how long earlier keys stay valid
+        key;                   // for Add, Rotate: the key at another SNAPT; else a fresh one
+    std::string realm;         // the realm of `key`; empty: not known
+    base::Duration overlap{};  // for Rotate: how long earlier keys stay valid
 };
 
 // Longest overlap of `rotate`: a year. A choice, not measured.

@@ -76,7 +76,7 @@ void run_clock(const Settings& settings) {
     for (uint64_t round = 0; round < rounds; ++round) {
         const TrialFolder folder(settings);
         auto options = ledger_options(folder.path(), "boot");
-        io::Clocks clocks{kNoonUs, kHourUs};
+        host::Clocks clocks{kNoonUs, kHourUs};
         int64_t& now_us = clocks.utc_us;
         options.clocks = [&clocks] { return std::optional(clocks); };
         auto ledger = must_have(Ledger::open(options, now_us), "start");

@@ -451,7 +451,7 @@ Offered forge_sessions(const base::Endpoint& to, uint16_t session, Pace pace) {
     constexpr size_t kBatch = 32;
     constexpr size_t kBytes = 90;
     const io::UniqueFd fd = udp_socket(to);
-    io::SystemRandom random;
+    host::SystemRandom random;
     std::array<std::array<uint8_t, kBytes>, kBatch> datagrams{};
     std::array<mmsghdr, kBatch> messages{};
     std::array<iovec, kBatch> parts{};

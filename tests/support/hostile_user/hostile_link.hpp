@@ -2,7 +2,7 @@
 // much and how fast. One thread, no event loop.
 #pragma once
 
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 #include "tests/support/hostile_user/account.hpp"
 
@@ -42,7 +42,7 @@ class HostileLink {
     HostileLink(io::UniqueFd fd, const control::TlsContext& context);
     void take_events();
 
-    io::SystemRandom random_;
+    host::SystemRandom random_;
     io::TcpStream stream_;
     control::ClientControl control_;
     State state_ = State::Opening;

@@ -31,7 +31,7 @@ class ControlsTest : public testing::Test {
         std::string answer;
         bool done = false;
         std::thread client([&] {
-            if (auto reply = io::unix_request(path(), line, kPatience)) {
+            if (auto reply = host::unix_request(path(), line, kPatience)) {
                 answer = std::move(*reply);
             }
             loop_.post([&] { done = true; });
@@ -49,8 +49,8 @@ class ControlsTest : public testing::Test {
     int ticks_ = 0;
     Controls controls_{loop_,
                        {[this](const report::JsonValue& request,
-                               const io::UnixRequest& raw,
-                               const io::UnixReply& reply) {
+                               const host::UnixRequest& raw,
+                               const host::UnixReply& reply) {
                             seen_line_ = raw.line;
                             seen_user_ = raw.user_id;
                             reply.finish("did " + request.text("command") + "\n");
@@ -100,7 +100,7 @@ TEST_F(ControlsTest, TicksAgainAndAgain) {
 TEST_F(ControlsTest, TakesNothingOnceClosed) {
     controls_.close();
     EXPECT_NE(::access(path().c_str(), F_OK), 0);
-    EXPECT_FALSE(io::unix_request(path(), "{}", kPatience));
+    EXPECT_FALSE(host::unix_request(path(), "{}", kPatience));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
+#include "common/host/system_random.hpp"
 #include "common/io/file.hpp"
-#include "common/io/system_random.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -80,7 +80,7 @@ TEST_F(FileTest, LockIsHeldByOneUntilReleased) {
 }
 
 TEST(SystemRandom, TwoDrawsDiffer) {
-    SystemRandom random;
+    host::SystemRandom random;
     std::array<uint8_t, 32> first{};
     std::array<uint8_t, 32> second{};
     random.fill(first);

@@ -5,10 +5,10 @@
 // correspondent, and the node's TUN.
 #include "cnapt/capture/routes.hpp"
 #include "cnapt/uplinks/node_addresses.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
+#include "common/host/tun_device.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/tun_device.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 #include "tests/support/net_namespace.hpp"
 #include "tests/support/raw_packet.hpp"
 
@@ -144,49 +144,49 @@ class CaptureTest : public testing::TestWithParam<bool> {
     void start() {
         plan_ = build_capture_plan(options_);
         const NetNamespace::Visit visit(*node_);
-        auto device = io::TunDevice::open(options_.device, {});
+        auto device = host::TunDevice::open(options_.device, {});
         ASSERT_TRUE(device);
         tun_ = std::move(*device);
-        for (const io::SysctlSetting& setting : plan_.device_settings) {
-            ASSERT_TRUE(io::write_sysctl(setting.key, setting.value)) << setting.key;
+        for (const host::SysctlSetting& setting : plan_.device_settings) {
+            ASSERT_TRUE(host::write_sysctl(setting.key, setting.value)) << setting.key;
         }
-        io::RouteClient client = io::RouteClient::open().value();
+        netlink::RouteClient client = netlink::RouteClient::open().value();
         ASSERT_TRUE(client.add_address(tun_->interface_index(), *options_.ipv4, 32));
         ASSERT_TRUE(client.add_address(tun_->interface_index(), *options_.ipv6, 128));
-        io::LinkSettings up;
+        netlink::LinkSettings up;
         up.up = true;
         ASSERT_TRUE(client.set_link(tun_->interface_index(), up));
-        for (const io::RouteEntry& route : plan_.routes) {
+        for (const netlink::RouteEntry& route : plan_.routes) {
             ASSERT_TRUE(client.set_route(route)) << client.last_error_text();
         }
-        for (const io::RuleEntry& rule : plan_.rules) {
+        for (const netlink::RuleEntry& rule : plan_.rules) {
             ASSERT_TRUE(client.add_rule(rule)) << client.last_error_text();
         }
-        for (const io::RuleEntry& rule : plan_.capture_rules) {
+        for (const netlink::RuleEntry& rule : plan_.capture_rules) {
             ASSERT_TRUE(client.add_rule(rule)) << client.last_error_text();
         }
-        io::Nft nft;
+        netfilter::Nft nft;
         ASSERT_TRUE(nft.apply(plan_.ruleset)) << nft.error_text() << plan_.ruleset;
     }
 
     // As when no SNAPT answers.
     void leave_new_flows_alone() {
         const NetNamespace::Visit visit(*node_);
-        io::RouteClient client = io::RouteClient::open().value();
-        for (const io::RuleEntry& rule : plan_.capture_rules) {
+        netlink::RouteClient client = netlink::RouteClient::open().value();
+        for (const netlink::RuleEntry& rule : plan_.capture_rules) {
             ASSERT_TRUE(client.remove_rule(rule)) << client.last_error_text();
         }
-        io::Nft nft;
+        netfilter::Nft nft;
         ASSERT_TRUE(plan_.close_gateway.empty() || nft.apply(plan_.close_gateway))
             << nft.error_text();
     }
 
     void stop() {
         const NetNamespace::Visit visit(*node_);
-        io::RouteClient client = io::RouteClient::open().value();
+        netlink::RouteClient client = netlink::RouteClient::open().value();
         EXPECT_TRUE(client.remove_own_rules(plan_.first_priority, plan_.last_priority));
         EXPECT_TRUE(client.remove_own_routes(options_.routing_table));
-        io::Nft nft;
+        netfilter::Nft nft;
         EXPECT_TRUE(nft.remove_table(plan_.table));
         tun_.reset();
     }
@@ -194,7 +194,7 @@ class CaptureTest : public testing::TestWithParam<bool> {
     // The next packet that the kernel put into the TUN; listener reports of a device without a
     // link-local address (RFC 3590) aside.
     std::optional<RawPacket> captured(int wait_ms = kWaitMs) {
-        std::vector<uint8_t> buffer(io::kTunFrameBytes);
+        std::vector<uint8_t> buffer(host::kTunFrameBytes);
         while (is_ready(tun_->fd(), POLLIN, wait_ms)) {
             const auto length = tun_->read(buffer);
             if (!length) {
@@ -210,7 +210,7 @@ class CaptureTest : public testing::TestWithParam<bool> {
 
     uint64_t counter(std::string_view name) {
         return node_->run([&] {
-            io::Nft nft;
+            netfilter::Nft nft;
             const auto found = nft.counter(plan_.table, name);
             EXPECT_TRUE(found) << nft.error_text();
             return found ? found->packets : 0;
@@ -249,7 +249,7 @@ class CaptureTest : public testing::TestWithParam<bool> {
     std::optional<NetNamespace> router_;
     CaptureOptions options_;
     CapturePlan plan_;
-    std::optional<io::TunDevice> tun_;
+    std::optional<host::TunDevice> tun_;
 };
 
 }  // namespace

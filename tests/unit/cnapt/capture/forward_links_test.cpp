@@ -10,7 +10,7 @@ using Names = std::vector<std::string>;
 class ForwardLinksTest : public testing::Test {
   protected:
     void add_link(const std::string& name, const std::string& kind) {
-        io::LinkEntry link;
+        netlink::LinkEntry link;
         link.index = static_cast<uint32_t>(net_.links.size() + 1);
         link.name = name;
         link.is_loopback = name == "lo";
@@ -18,14 +18,14 @@ class ForwardLinksTest : public testing::Test {
         net_.links.push_back(link);
     }
     void add_route(uint32_t index, std::string_view destination) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = base::IpPrefix::parse(destination).value();
         route.interface_index = index;
         net_.routes.push_back(route);
     }
     ForwardLinks links() const { return forward_links(net_, in_use_, "cnapt0"); }
 
-    io::NetSnapshot net_;
+    netlink::NetSnapshot net_;
     Names in_use_;
 };
 

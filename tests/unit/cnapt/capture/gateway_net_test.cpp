@@ -56,7 +56,7 @@ TEST_P(GatewayTest, AFlowOfTheLanStaysWhereItBegan) {
     send_far(tunnelled);
     EXPECT_TRUE(captured()) << "began in the tunnel";
     node_->run([&] {
-        io::Nft nft;
+        netfilter::Nft nft;
         EXPECT_TRUE(nft.apply(plan_.open_gateway)) << nft.error_text();
     });
     send_far(plain);

@@ -17,7 +17,7 @@ TEST_F(AnswersTest, ATableThatCannotBeReplacedIsRemoved) {
     EXPECT_TRUE(table.is_whole(name).value());
     EXPECT_FALSE(table.set(name, chain + " jump nowhere; }; }\n"));
     EXPECT_TRUE(table.is_whole(name).value());
-    EXPECT_EQ(io::NetfilterClient::open()->count_rules("continuo_test").value(), 0U);
+    EXPECT_EQ(netfilter::NetfilterClient::open()->count_rules("continuo_test").value(), 0U);
 }
 
 TEST_P(CaptureTest, NewConnectionsOfApplicationsAreCaptured) {
@@ -149,14 +149,14 @@ TEST_P(CaptureTest, QuestionsOfResolvedDoNotLeaveByAnUplinkThatIsClosedToThem) {
                                        ":" + port + ",bind=" + open + side().node + close +
                                        "' 2>/dev/null"));
     };
-    io::OwnedTable table;
+    netfilter::OwnedTable table;
     ASSERT_TRUE(node_->run([&] {
         return table.make(resolver_table_text(plan_.table, 4711, {"up0", "up9"})).has_value();
     }));
     sends("4711", "53");
     EXPECT_FALSE(receive_from(names, kSilenceMs));
     const auto refused = node_->run([&] {
-        io::Nft nft;
+        netfilter::Nft nft;
         return nft.counter(plan_.table + "_names", kResolverCounter);
     });
     EXPECT_EQ(refused.value().packets, 1U);
@@ -170,8 +170,8 @@ TEST_P(CaptureTest, QuestionsOfResolvedDoNotLeaveByAnUplinkThatIsClosedToThem) {
 }
 
 TEST_P(CaptureTest, BypassByPortAndUserGoesPlain) {
-    options_.bypass.push_back({{}, 17, io::NumberRange{80, 80}, {}});
-    options_.bypass.push_back({{}, {}, {}, io::NumberRange{4711, 4711}});
+    options_.bypass.push_back({{}, 17, netlink::NumberRange{80, 80}, {}});
+    options_.bypass.push_back({{}, {}, {}, netlink::NumberRange{4711, 4711}});
     start();
     const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
     const UniqueFd other = router_socket(side().far, 81, SOCK_DGRAM);
@@ -230,7 +230,7 @@ TEST_P(CaptureTest, PacketWithTheInnerSourceThatWouldLeaveIsStoppedAndCounted) {
     const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
     const UniqueFd bound = node_socket(side().inner, 0, SOCK_DGRAM);
     ASSERT_TRUE(node_->run([&] {
-        return io::RouteClient::open()->remove_own_routes(options_.routing_table).has_value();
+        return netlink::RouteClient::open()->remove_own_routes(options_.routing_table).has_value();
     }));
     send_to(bound, {address(side().far), 80});
     EXPECT_FALSE(receive_from(far, kSilenceMs));
@@ -266,7 +266,7 @@ TEST_P(CaptureTest, KillSwitchLeavesOuterDatagramsAnswersAndWhatIsExcluded) {
 TEST_P(CaptureTest, OfBypassRulesTheFirstThatMatchesDecides) {
     BypassMatch exception;
     exception.ip_protocol = 17;
-    exception.destination_ports = io::NumberRange{53, 53};
+    exception.destination_ports = netlink::NumberRange{53, 53};
     exception.is_bypassed = false;
     BypassMatch bypass;
     bypass.ip_protocol = 17;

@@ -18,8 +18,8 @@ namespace {
 using base::IpAddress;
 using base::IpPrefix;
 using base::IpVersion;
-using io::RuleAction;
-using io::RuleEntry;
+using netlink::RuleAction;
+using netlink::RuleEntry;
 
 IpPrefix prefix(std::string_view text) {
     return IpPrefix::parse(text).value();
@@ -44,11 +44,11 @@ TEST(CapturePlan, UsualAddressesAreNodeLocal) {
 TEST(CapturePlan, DefaultRoutesLeadIntoTheDeviceWithItsOwnSource) {
     const CapturePlan plan = build_capture_plan(both_versions());
     ASSERT_EQ(plan.routes.size(), 2U);
-    for (const io::RouteEntry& route : plan.routes) {
+    for (const netlink::RouteEntry& route : plan.routes) {
         EXPECT_EQ(route.destination.length, 0);
         EXPECT_EQ(route.interface, "cnapt0");
         EXPECT_EQ(route.table, 9347U);
-        EXPECT_EQ(route.protocol, io::kRouteProtocol);
+        EXPECT_EQ(route.protocol, netlink::kRouteProtocol);
     }
     EXPECT_EQ(plan.routes[0].preferred_source, default_node_ipv4());
     EXPECT_EQ(plan.routes[1].preferred_source, default_node_ipv6());
@@ -58,14 +58,14 @@ TEST(CapturePlan, RulesStayInTheirRangeAndEveryJumpHasItsTargetFirst) {
     CaptureOptions options = both_versions();
     options.rule_priority = 5000;
     options.exclude = {prefix("192.0.2.0/24"), prefix("2001:db8::/32")};
-    options.bypass.push_back({prefix("198.51.100.9/32"), 6, io::NumberRange{80, 81}, {}});
+    options.bypass.push_back({prefix("198.51.100.9/32"), 6, netlink::NumberRange{80, 81}, {}});
     options.gateway_interfaces = {"br-lan"};
     const CapturePlan plan = build_capture_plan(options);
     std::map<IpVersion, std::vector<uint32_t>> targets;
     for (const RuleEntry& rule : plan.rules) {
         EXPECT_GE(rule.priority, plan.first_priority);
         EXPECT_LE(rule.priority, plan.last_priority);
-        EXPECT_EQ(rule.protocol, io::kRouteProtocol);
+        EXPECT_EQ(rule.protocol, netlink::kRouteProtocol);
         auto& known = targets[rule.version];
         if (rule.action == RuleAction::Nothing) {
             known.push_back(rule.priority);
@@ -107,8 +107,8 @@ TEST(CapturePlan, OuterDatagramsComeFirstAndCaptureOnlyUnspecifiedSources) {
 
 TEST(CapturePlan, BypassBecomesRulesOfItsVersion) {
     CaptureOptions options = both_versions();
-    options.bypass.push_back({{}, {}, {}, io::NumberRange{1000, 1000}});
-    options.bypass.push_back({prefix("2001:db8::9/128"), 17, io::NumberRange{53, 53}, {}});
+    options.bypass.push_back({{}, {}, {}, netlink::NumberRange{1000, 1000}});
+    options.bypass.push_back({prefix("2001:db8::9/128"), 17, netlink::NumberRange{53, 53}, {}});
     const CapturePlan plan = build_capture_plan(options);
     EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(), [](auto& r) { return r.users; }),
               2);
@@ -139,7 +139,7 @@ TEST(CapturePlan, BypassOfIcmpIsBypassOfIcmpV6) {
 TEST(CapturePlan, BypassOfMarkedSocketsStandsAmongTheOtherRulesAndHasAMarkOfItsOwn) {
     CaptureOptions options = both_versions();
     options.gateway_interfaces = {"br-lan"};
-    options.bypass.push_back({{}, {}, {}, io::NumberRange{1000, 1000}, {}, false});
+    options.bypass.push_back({{}, {}, {}, netlink::NumberRange{1000, 1000}, {}, false});
     options.bypass.emplace_back();
     options.bypass.back().fwmark = bypass_mark(options.fwmark);
     const CapturePlan plan = build_capture_plan(options);
@@ -169,7 +169,7 @@ TEST(CapturePlan, TheWayToAPortalIsOneUsersAndComesBehindWhatIsNear) {
         if (rule.table == 9348U) {
             EXPECT_GT(rule.priority, plan.near_priority);
             EXPECT_LT(rule.priority, plan.capture_rules.front().priority);
-            EXPECT_EQ(rule.users, (io::NumberRange{1000, 1000}));
+            EXPECT_EQ(rule.users, (netlink::NumberRange{1000, 1000}));
             EXPECT_TRUE(rule.destination_ports);
         }
     }
@@ -184,7 +184,7 @@ TEST(CapturePlan, NearIsNoPublicDestinationButOfInterfacesThatAreNoUplinksAndWha
     const auto near_of = [](const CapturePlan& plan) {
         std::vector<std::string> found;
         for (const RuleEntry& rule : plan.rules) {
-            if (rule.table == io::kMainTable && rule.action == RuleAction::Lookup) {
+            if (rule.table == netlink::kMainTable && rule.action == RuleAction::Lookup) {
                 EXPECT_EQ(rule.priority, plan.near_priority);
                 found.push_back((rule.to ? rule.to->to_string() : "any") + " " +
                                 std::to_string(rule.suppress_prefix_length.value()) +
@@ -297,7 +297,7 @@ TEST(CapturePlan, ACarrierIsReachedByItsOwnRouteAlone) {
     std::vector<std::string> found;
     for (const RuleEntry& rule : plan.rules) {
         if (rule.priority == plan.bypass_priority) {
-            EXPECT_EQ(rule.table, io::kMainTable);
+            EXPECT_EQ(rule.table, netlink::kMainTable);
             EXPECT_EQ(rule.action, RuleAction::Lookup);
             found.push_back(rule.to->to_string() + " " +
                             std::to_string(rule.suppress_prefix_length.value_or(0)));

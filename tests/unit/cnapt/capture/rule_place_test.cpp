@@ -8,7 +8,7 @@
 namespace continuo::cnapt::capture {
 namespace {
 
-using io::RuleEntry;
+using netlink::RuleEntry;
 
 // As wg-quick gives it.
 RuleEntry of_vpn(uint32_t priority) {
@@ -51,9 +51,9 @@ TEST(RulePlace, RulesThatAskForSomethingStayBefore) {
     rules[1].to = base::IpPrefix::parse("203.0.113.0/24");
     rules[2].input_interface = "lan0";
     rules[3].ip_protocol = uint8_t{6};
-    rules[4].users = io::NumberRange{7, 7};
+    rules[4].users = netlink::NumberRange{7, 7};
     rules[5].is_inverted = false;  // one mark alone
-    rules[6].protocol = io::kRouteProtocol;
+    rules[6].protocol = netlink::kRouteProtocol;
     rules[7].table = 255;
     rules[8].has_other_selector = true;
     for (const RuleEntry& rule : rules) {
@@ -66,7 +66,7 @@ TEST(RulePlace, RulesThatAskForSomethingStayBefore) {
 class RulePlaceInKernel : public test::NetNamespaceTest {};
 
 TEST_F(RulePlaceInKernel, IsBeforeRulesWithoutAPriority) {
-    auto routes = io::RouteClient::open().value();
+    auto routes = netlink::RouteClient::open().value();
     RuleEntry ours;
     ours.table = 9347;
     for (const auto version : {base::IpVersion::V4, base::IpVersion::V6}) {

@@ -10,8 +10,8 @@ namespace {
 
 using base::IpAddress;
 using base::IpPrefix;
-using io::RouteEntry;
-using io::RuleEntry;
+using netlink::RouteEntry;
+using netlink::RuleEntry;
 
 constexpr uint32_t kTable = 9349;  // of the first slot
 
@@ -49,7 +49,7 @@ class SourcePlanTest : public testing::Test {
         return list;
     }
 
-    io::NetSnapshot net_;
+    netlink::NetSnapshot net_;
     std::vector<SourceUplink> uplinks_ = {{0, 1, parsed("192.168.1.2")},
                                           {1, 2, parsed("192.168.2.2")}};
     std::vector<IpAddress> snapts_ = {parsed("198.51.100.2"), parsed("2001:db8:1::2")};
@@ -177,7 +177,7 @@ class SourceRoutesTest : public test::NetNamespaceTest {
                 " nodad && ip route add default via " + of_v4 + ".1 metric 10" + n +
                 " && ip -6 route add default via " + of_v6 + "1 dev " + up + " metric 10" + n));
         }
-        client_.emplace(io::RouteClient::open().value());
+        client_.emplace(netlink::RouteClient::open().value());
         for (uint8_t slot = 0; slot < 4; ++slot) {
             tables_.push_back(source_table(9347, slot));
         }
@@ -188,9 +188,9 @@ class SourceRoutesTest : public test::NetNamespaceTest {
     }
     // Both versions of both uplinks, in slots 0 to 3.
     SourcePlan plan() {
-        io::NetSnapshot network;
+        netlink::NetSnapshot network;
         for (const auto version : {base::IpVersion::V4, base::IpVersion::V6}) {
-            const auto routes = client_->routes(version, io::kMainTable).value();
+            const auto routes = client_->routes(version, netlink::kMainTable).value();
             network.routes.insert(network.routes.end(), routes.begin(), routes.end());
         }
         const uint32_t first = client_->interface_index("up1").value();
@@ -211,7 +211,7 @@ class SourceRoutesTest : public test::NetNamespaceTest {
                            "table all; } | grep 'proto 147'");
     }
 
-    std::optional<io::RouteClient> client_;
+    std::optional<netlink::RouteClient> client_;
     std::vector<uint32_t> tables_;
     std::vector<IpAddress> snapts_ = {parsed("198.51.100.2"), parsed("2001:db8:1::2")};
 };

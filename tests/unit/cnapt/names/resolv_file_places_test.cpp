@@ -1,7 +1,7 @@
 // Places that resolv.conf and its record may not be in, and who may read them.
 #include "cnapt/commands/dns_restore.hpp"
 #include "cnapt/names/resolved_keeper.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "tests/unit/cnapt/names/resolv_file_fixture.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 #include "cnapt/commands/dns_restore.hpp"
-#include "common/io/privileges.hpp"
+#include "common/host/privileges.hpp"
 #include "tests/unit/cnapt/names/resolv_file_fixture.hpp"
 
 #include <array>

@@ -17,8 +17,8 @@ Names names_of(const std::vector<OtherVpn>& vpns) {
     return names;
 }
 
-io::NetSnapshot host(const char* kind_of_second) {
-    io::NetSnapshot network;
+netlink::NetSnapshot host(const char* kind_of_second) {
+    netlink::NetSnapshot network;
     network.links.push_back({1, "lo", true, true, true, 65536});
     network.links.push_back({2, "wlan0", true, true, false, 1500});
     network.links.push_back({3, "vpn0", true, true, false, 1500, 0, kind_of_second});
@@ -28,12 +28,12 @@ io::NetSnapshot host(const char* kind_of_second) {
 constexpr uint8_t kByProgram = 3;
 constexpr uint8_t kByDhcp = 16;
 
-void add_route(io::NetSnapshot& network,
+void add_route(netlink::NetSnapshot& network,
                uint32_t index,
                std::string_view destination,
                const char* gateway = nullptr,
                uint8_t protocol = kByProgram) {
-    io::RouteEntry route;
+    netlink::RouteEntry route;
     route.destination = base::IpPrefix::parse(destination).value();
     route.interface_index = index;
     route.protocol = protocol;
@@ -52,7 +52,7 @@ std::vector<std::string> texts(const std::vector<base::IpPrefix>& prefixes) {
 }
 
 TEST(Carriers, AreHostsThatGatewaysOfOtherInterfacesThanTunnelsLeadTo) {
-    io::NetSnapshot network = host("tun");
+    netlink::NetSnapshot network = host("tun");
     EXPECT_TRUE(carriers(network).empty());
     add_route(network, 2, "10.5.0.1/32", "192.168.1.1");
     add_route(network, 2, "2001:db8::10/128", "fe80::1");
@@ -70,7 +70,7 @@ TEST(Carriers, AreHostsThatGatewaysOfOtherInterfacesThanTunnelsLeadTo) {
 }
 
 TEST(Carriers, HaveALimitThatLeavesOutPrivateOnesFirst) {
-    io::NetSnapshot network = host("tun");
+    netlink::NetSnapshot network = host("tun");
     for (size_t i = 0; i <= kMaxCarriers; ++i) {
         add_route(network, 2, "10.0.0." + std::to_string(i + 1) + "/32", "192.168.1.1");
     }
@@ -81,7 +81,7 @@ TEST(Carriers, HaveALimitThatLeavesOutPrivateOnesFirst) {
 
 TEST(OtherVpns, AreTunnelsWithADefaultRouteAlsoInParts) {
     for (const char* to : {"0.0.0.0/0", "128.0.0.0/1", "::/0", "2000::/3"}) {
-        io::NetSnapshot network = host("wireguard");
+        netlink::NetSnapshot network = host("wireguard");
         add_route(network, 2, "0.0.0.0/0");
         EXPECT_EQ(names_of(vpns_with_default_route(network, {}, 0)), Names{});
         add_route(network, 3, "10.0.0.0/8");
@@ -91,7 +91,7 @@ TEST(OtherVpns, AreTunnelsWithADefaultRouteAlsoInParts) {
         add_route(network, 3, to);
         EXPECT_EQ(names_of(vpns_with_default_route(network, {}, 0)), Names{"vpn0"}) << to;
     }
-    io::NetSnapshot modem = host("ppp");
+    netlink::NetSnapshot modem = host("ppp");
     add_route(modem, 3, "0.0.0.0/0");
     EXPECT_EQ(names_of(vpns_with_default_route(modem, {}, 0)), Names{});
 }
@@ -104,7 +104,7 @@ TEST_F(OtherVpnsByRule, AreFoundAsThePacketsOfCnaptAreRouted) {
     const base::IpAddress snapt = base::IpAddress::parse("198.51.100.2").value();
     const auto asked = [&](uint32_t mark) {
         io::EventLoop loop;
-        const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+        const auto monitor = netlink::NetMonitor::start(loop, [](const netlink::NetEvent&) {});
         return names_of(
             vpns_with_default_route((*monitor)->snapshot(), std::span(&snapt, 1), mark));
     };

@@ -20,7 +20,7 @@ class BorrowedAddressesTest : public testing::Test {
     BorrowedAddressesTest() {
         uint32_t index = 0;
         for (const char* name : {"lo", "cnapt0", "ppp0", "br-lan", "cable"}) {
-            io::LinkEntry link;
+            netlink::LinkEntry link;
             link.index = ++index;
             link.name = name;
             link.is_up = true;
@@ -36,8 +36,8 @@ class BorrowedAddressesTest : public testing::Test {
     void add_address(uint32_t index, std::string_view text, bool is_deprecated = false) {
         net_.addresses.push_back({index, address(text), 64, is_deprecated});
     }
-    io::RouteEntry& add_route(uint32_t index, std::string_view destination) {
-        io::RouteEntry route;
+    netlink::RouteEntry& add_route(uint32_t index, std::string_view destination) {
+        netlink::RouteEntry route;
         route.destination = IpPrefix::parse(destination).value();
         route.interface_index = index;
         net_.routes.push_back(route);
@@ -63,8 +63,8 @@ class BorrowedAddressesTest : public testing::Test {
         return {};
     }
 
-    io::NetSnapshot net_;
-    std::vector<io::UsableAddress> in_use_;
+    netlink::NetSnapshot net_;
+    std::vector<netlink::UsableAddress> in_use_;
     std::string kernel4_;
     std::string kernel6_;
     int asked_ = 0;
@@ -138,7 +138,7 @@ TEST_F(BorrowedAddressesTest, AreKeptWhileTheyMayBeLent) {
     in_use_ = {{3, address("2001:db8:11::1"), 128}};
     kernel6_ = "2001:db8:11::7";
     EXPECT_EQ(borrowed(), "2001:db8:11::1");
-    const io::RouteEntry route = net_.routes[1];
+    const netlink::RouteEntry route = net_.routes[1];
     net_.routes.erase(net_.routes.begin() + 1);
     EXPECT_EQ(borrowed(), "2001:db8:11::1") << "routes may be replaced in two steps";
     net_.routes.push_back(route);

@@ -69,8 +69,8 @@ TEST(Nat64, OfSeveralLengthsTheOneCountsThatFitsBothAddresses) {
 }
 
 TEST(Nat64, WhatARouterTellsComesFirstUntilItIsDoubted) {
-    using io::KnownPref64;
-    using io::Pref64Standing;
+    using netlink::KnownPref64;
+    using netlink::Pref64Standing;
     const IpPrefix router = IpPrefix::parse("64:ff9b::/96").value();
     const IpPrefix server = IpPrefix::parse("2001:db8:64::/96").value();
     const KnownPref64 told{router, Pref64Standing::Told};
@@ -89,8 +89,8 @@ TEST(Nat64, WhatARouterTellsComesFirstUntilItIsDoubted) {
 }
 
 TEST(Nat64, AnAnswerWithoutAPrefixDisplacesNoneThatWorks) {
-    using io::KnownPref64;
-    using io::Pref64Standing;
+    using netlink::KnownPref64;
+    using netlink::Pref64Standing;
     const IpPrefix router = IpPrefix::parse("64:ff9b::/96").value();
     const IpPrefix server = IpPrefix::parse("2001:db8:64::/96").value();
     const IpPrefix other = IpPrefix::parse("2001:db8:65::/96").value();

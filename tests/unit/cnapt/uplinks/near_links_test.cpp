@@ -21,7 +21,7 @@ class NearLinksTest : public testing::Test {
     NearLinksTest() {
         uint32_t index = 0;
         for (const char* name : {"lo", "cnapt0", "wlan0", "wg0", "br-lan"}) {
-            io::LinkEntry link;
+            netlink::LinkEntry link;
             link.index = ++index;
             link.name = name;
             link.is_loopback = link.name == "lo";
@@ -32,7 +32,7 @@ class NearLinksTest : public testing::Test {
         add(3, "0.0.0.0/0");
     }
     void add(uint32_t index, std::string_view destination, uint8_t protocol = kBoot) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = base::IpPrefix::parse(destination).value();
         route.interface_index = index;
         route.protocol = protocol;
@@ -47,7 +47,7 @@ class NearLinksTest : public testing::Test {
         return list;
     }
 
-    io::NetSnapshot net_;
+    netlink::NetSnapshot net_;
     UplinkRules rules_;
     std::vector<base::IpAddress> snapts_ = {address("198.51.100.2")};
 };
@@ -148,7 +148,7 @@ TEST(PrivatePrefixes, AreWhatNoAttackerGainsBy) {
 
 TEST(UsableAddress, HasANetworkByItsPrefix) {
     const auto is_in = [](std::string_view other, std::string_view own, uint8_t length) {
-        io::UsableAddress usable;
+        netlink::UsableAddress usable;
         usable.address = address(own);
         usable.prefix_length = length;
         return is_in_network(address(other), usable);

@@ -20,7 +20,7 @@ class OnLinkTest : public testing::Test {
     OnLinkTest() {
         uint32_t index = 0;
         for (const char* name : {"lo", "cnapt0", "wlan0", "wg0", "br-lan", "eth0"}) {
-            io::LinkEntry link;
+            netlink::LinkEntry link;
             link.index = ++index;
             link.name = name;
             link.is_up = true;
@@ -35,8 +35,8 @@ class OnLinkTest : public testing::Test {
             add(at, "::/0");
         }
     }
-    io::RouteEntry& add(uint32_t index, std::string_view destination) {
-        io::RouteEntry route;
+    netlink::RouteEntry& add(uint32_t index, std::string_view destination) {
+        netlink::RouteEntry route;
         route.destination = prefix(destination);
         route.interface_index = index;
         net_.routes.push_back(route);
@@ -56,7 +56,7 @@ class OnLinkTest : public testing::Test {
         return networks().refusing(IpAddress::parse(address).value()) != nullptr;
     }
 
-    io::NetSnapshot net_;
+    netlink::NetSnapshot net_;
     UplinkRules uplinks_;
     std::vector<OnLinkRule> rules_;
     bool is_kill_switch_ = false;
@@ -80,7 +80,7 @@ TEST_F(OnLinkTest, InterfacesThatLeadNowhereHaveNone) {
     net_.links[5].has_carrier = false;
     EXPECT_FALSE(refuses("2001:db8:6::50")) << "a cable that was pulled";
     net_.links[5].has_carrier = true;
-    std::erase_if(net_.routes, [](const io::RouteEntry& route) {
+    std::erase_if(net_.routes, [](const netlink::RouteEntry& route) {
         return route.interface_index == 6 && route.destination == prefix("::/0");
     });
     EXPECT_FALSE(refuses("2001:db8:6::50")) << "a bridge of containers";

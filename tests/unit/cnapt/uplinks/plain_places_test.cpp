@@ -59,9 +59,9 @@ TEST(PlainPlaces, AreCoveredByWhatIsNotSmaller) {
 }
 
 TEST(PlainPlaces, NearAreThePrivateDestinationsOfRoutes) {
-    io::NetSnapshot network;
+    netlink::NetSnapshot network;
     for (const char* text : {"0.0.0.0/0", "192.168.1.0/24", "203.0.113.0/24", "fd00:9::/48"}) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = IpPrefix::parse(text).value();
         network.routes.push_back(route);
     }
@@ -73,9 +73,9 @@ TEST(PlainPlaces, NearAreThePrivateDestinationsOfRoutes) {
 }
 
 TEST(PlainPlaces, ANetworkIsKnownByItsGatewaysAndAddresses) {
-    io::NetSnapshot network;
+    netlink::NetSnapshot network;
     const auto add_route = [&](uint32_t index, std::string_view to, std::string_view gateway) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.interface_index = index;
         route.destination = IpPrefix::parse(to).value();
         route.gateway = IpAddress::parse(gateway);

@@ -1,4 +1,5 @@
-// Readers of io::NetSnapshot find in the routes that io::RouteSet keeps what they find in all.
+// Readers of netlink::NetSnapshot find in the routes that netlink::RouteSet keeps what they find in
+// all.
 #include "cnapt/capture/source_routes.hpp"
 #include "cnapt/node/tunnel_uplinks.hpp"
 #include "cnapt/uplinks/near_links.hpp"
@@ -26,7 +27,7 @@ class RouteKindsTest : public testing::Test {
     RouteKindsTest() {
         for (const auto& [index, name, kind] :
              {std::tuple(kUplink, "eth0", ""), std::tuple(kVpn, "wg0", "wireguard")}) {
-            io::LinkEntry link;
+            netlink::LinkEntry link;
             link.index = index;
             link.name = name;
             link.kind = kind;
@@ -39,7 +40,7 @@ class RouteKindsTest : public testing::Test {
     }
     // Far behind the others.
     void add(const std::string& destination, const char* gateway, uint32_t index = kUplink) {
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = base::IpPrefix::parse(destination).value();
         route.interface_index = index;
         route.protocol = 3;
@@ -55,11 +56,11 @@ class RouteKindsTest : public testing::Test {
                   const std::string& end,
                   const char* gateway,
                   uint32_t index = kUplink) {
-        io::RouteChange change;
+        netlink::RouteChange change;
         for (size_t i = 0; i < kMany; ++i) {
             std::string to = begin;
             to += "." + std::to_string(i / 256) + "." + std::to_string(i % 256) + end;
-            io::RouteEntry route;
+            netlink::RouteEntry route;
             route.destination = base::IpPrefix::parse(to).value();
             route.interface_index = index;
             route.protocol = 3;
@@ -71,22 +72,22 @@ class RouteKindsTest : public testing::Test {
             set_.apply(change);
         }
     }
-    OnLinkNetworks on_link(const io::NetSnapshot& network) const {
+    OnLinkNetworks on_link(const netlink::NetSnapshot& network) const {
         return on_link_networks(network, rules_, {});
     }
-    capture::SourcePlan plan(const io::NetSnapshot& network) const {
+    capture::SourcePlan plan(const netlink::NetSnapshot& network) const {
         const std::vector<capture::SourceUplink> uplinks = {
             {0, kUplink, base::IpAddress::parse("192.0.2.5").value()}};
         return capture::source_plan(network, uplinks, {}, {});
     }
-    std::vector<NearLink> near(const io::NetSnapshot& network) const {
+    std::vector<NearLink> near(const netlink::NetSnapshot& network) const {
         return near_links(network, rules_, {}, 0).links;
     }
 
     UplinkRules rules_;
-    io::RouteSet set_{io::RouteInterest{{}, kind_of_route}};
-    io::NetSnapshot all_;
-    io::NetSnapshot kept_;
+    netlink::RouteSet set_{netlink::RouteInterest{{}, kind_of_route}};
+    netlink::NetSnapshot all_;
+    netlink::NetSnapshot kept_;
 };
 
 TEST_F(RouteKindsTest, HostsThatMayCarryAVpnAreFoundAmongManyRoutes) {
@@ -135,7 +136,7 @@ TEST_F(RouteKindsTest, AnInterfaceIsJudgedAsByAllItsRoutes) {
 
 TEST_F(RouteKindsTest, NoReaderTakesMoreThanAreKeptOfAKind) {
     for (const size_t taken : {node::kMaxCarriers, kMaxOnLinkNetworks, capture::kMaxSourceOnLink}) {
-        EXPECT_LE(taken, io::kFewestOfKind);
+        EXPECT_LE(taken, netlink::kFewestOfKind);
     }
 }
 

@@ -41,7 +41,7 @@ class UplinksTest : public test::NetNamespaceTest {
         const IpAddress address = *IpAddress::parse("192.168.1.2");
         snapshot_.links.push_back({index, name, true, true, false, 1500});
         snapshot_.addresses.push_back({index, address, 24});
-        io::RouteEntry route;
+        netlink::RouteEntry route;
         route.destination = *base::IpPrefix::parse("0.0.0.0/0");
         route.interface_index = index;
         route.metric = static_cast<uint32_t>(snapshot_.links.size() + 1) * 100;
@@ -56,7 +56,7 @@ class UplinksTest : public test::NetNamespaceTest {
     Uplink& uplink(uint8_t slot) { return *uplinks_->at(slot); }
 
     io::EventLoop loop_;
-    io::NetSnapshot snapshot_;
+    netlink::NetSnapshot snapshot_;
     std::optional<Uplinks> uplinks_;
 };
 
@@ -132,7 +132,7 @@ TEST_F(UplinksTest, ASnaptOfBothVersionsIsReachedByTheVersionThatAnUplinkHas) {
     ASSERT_EQ(std::system("ip addr add 2001:db8:7::2/64 dev cable nodad"), 0);
     const uint32_t cable = snapshot_.links[1].index;
     snapshot_.addresses.push_back({cable, *IpAddress::parse("2001:db8:7::2"), 64});
-    io::RouteEntry route;
+    netlink::RouteEntry route;
     route.destination = *base::IpPrefix::parse("::/0");
     route.interface_index = cable;
     route.metric = 50;
@@ -184,7 +184,7 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
     rules.lan = {"cable"};
     uplinks_.emplace(
         loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
-    const io::RouteEntry route = snapshot_.routes.back();
+    const netlink::RouteEntry route = snapshot_.routes.back();
     snapshot_.routes.pop_back();
     EXPECT_EQ(update().added, Slots{0});
     EXPECT_EQ(best(), "wifi");
@@ -201,7 +201,7 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
 }
 
 TEST_F(UplinksTest, WhatLeadsNowhereIsNoUplink) {
-    const io::RouteEntry route = snapshot_.routes.back();  // of cable
+    const netlink::RouteEntry route = snapshot_.routes.back();  // of cable
     const auto is_uplink_by = [&](const char* prefix) {
         snapshot_.routes.back().destination = *base::IpPrefix::parse(prefix);
         return update().added == Slots{1};
@@ -236,7 +236,7 @@ TEST_F(UplinksTest, WhatHasNoAddressSendsWithTheOneThatTheKernelWouldUse) {
                           "192.0.2.9/24 dev lan0 && ip addr add 192.0.2.10/24 dev lan0 && ip addr "
                           "flush dev cable && ip route add default dev cable src 192.0.2.10"),
               0);
-    const auto monitor = io::NetMonitor::start(loop_, [](const io::NetEvent&) {});
+    const auto monitor = netlink::NetMonitor::start(loop_, [](const netlink::NetEvent&) {});
     ASSERT_TRUE(monitor);
     snapshot_ = (*monitor)->snapshot();
     EXPECT_TRUE(update().added.empty()) << "it leads to no SNAPT that is known";
@@ -259,7 +259,7 @@ TEST_F(UplinksTest, WhatHasNoAddressSendsWithTheOneThatTheKernelWouldUse) {
 // A VPN has taken the default route, in halves.
 TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself) {
     snapshot_.links[1].kind = "wireguard";
-    io::RouteEntry& route = snapshot_.routes[1];
+    netlink::RouteEntry& route = snapshot_.routes[1];
     route.destination = *base::IpPrefix::parse("128.0.0.0/1");
     ASSERT_EQ(update().added, (Slots{0, 1}));
     const auto is_last_resort = [&] {
@@ -290,14 +290,14 @@ TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself
     EXPECT_FALSE(rests(1)) << "it carries until the other one takes over";
     link.active_slot = 0;
     EXPECT_TRUE(rests(1));
-    const io::RouteEntry of_wifi = snapshot_.routes[0];
+    const netlink::RouteEntry of_wifi = snapshot_.routes[0];
     snapshot_.routes.erase(snapshot_.routes.begin());
     EXPECT_EQ(best(), "cable") << "the VPN has replaced the default route";
     EXPECT_FALSE(rests(1));
     snapshot_.routes.insert(snapshot_.routes.begin(), of_wifi);
 
     // All but private places.
-    const io::RouteEntry half = snapshot_.routes[1];
+    const netlink::RouteEntry half = snapshot_.routes[1];
     snapshot_.routes[1].destination = *base::IpPrefix::parse("8.0.0.0/7");
     snapshot_.routes.push_back(half);
     snapshot_.routes[2].destination = *base::IpPrefix::parse("198.48.0.0/12");

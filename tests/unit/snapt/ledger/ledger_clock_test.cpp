@@ -87,7 +87,7 @@ class LedgerClockTest : public LedgerTest {
                   step_us);
     }
 
-    io::Clocks clocks_{kNoon, kUptime};
+    host::Clocks clocks_{kNoon, kUptime};
     bool is_readable_ = true;
     std::unique_ptr<Ledger> ledger_;
     flow::LiveSlot* slot_ = nullptr;
@@ -318,8 +318,8 @@ TEST_F(LedgerClockTest, StepsThatSealNothingTakeNoActiveTime) {
 }
 
 TEST(Clocks, AdvanceTogether) {
-    const auto first = io::read_clocks();
-    const auto second = io::read_clocks();
+    const auto first = host::read_clocks();
+    const auto second = host::read_clocks();
     ASSERT_TRUE(first && second);
     EXPECT_LE(first->boot_us, second->boot_us);
     const int64_t moved = (second->utc_us - second->boot_us) - (first->utc_us - first->boot_us);

@@ -1,7 +1,7 @@
 // The two threads of a ControlServer: what holds one up does not hold up the other, and nothing is
 // lost on the way between them.
 #include "common/control/client_control.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "snapt/links/control_door.hpp"
 #include "snapt/links/control_links.hpp"
 #include "tests/unit/snapt/links/control_link_fixture.hpp"
@@ -159,7 +159,7 @@ class HandoverTest : public ::testing::Test {
     }
 
     io::EventLoop loop;
-    io::SystemRandom random;
+    host::SystemRandom random;
     Credentials credentials;
     SnaptSide handler;
     snapt::links::ControlShared shared{credentials};

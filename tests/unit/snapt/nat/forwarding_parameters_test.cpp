@@ -21,7 +21,7 @@ class ForwardingParametersTest : public test::NetNamespaceTest {
         set("net/ipv4/ip_forward", "1");
     }
     static void set(const std::string& key, const std::string& value) {
-        ASSERT_TRUE(io::write_sysctl(key, value)) << key;
+        ASSERT_TRUE(host::write_sysctl(key, value)) << key;
     }
     ForwardingPath four_{IpVersion::V4, "snapt0", {"wan0"}};
     ForwardingPath six_{IpVersion::V6, "snapt0", {"wan0"}};
@@ -63,7 +63,7 @@ TEST_F(ForwardingParametersTest, Ipv6HasOneForAllUntilTheKernelHasThemOfInterfac
     set("net/ipv6/conf/all/forwarding", "0");
     EXPECT_TRUE(is_closed(six_));
     const std::string force = "net/ipv6/conf/wan0/force_forwarding";
-    if (!io::read_sysctl(force)) {
+    if (!host::read_sysctl(force)) {
         EXPECT_EQ(forwarding_off(six_), Keys{kForwardAll6});
         return;
     }

@@ -1,6 +1,6 @@
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
-#include "common/io/tun_device.hpp"
+#include "common/host/tun_device.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 #include "snapt/commands/doctor_context.hpp"
 #include "snapt/nat/host_network.hpp"
 #include "snapt/nat/nat_guard.hpp"
@@ -34,7 +34,7 @@ class HostWatchTest : public test::NetNamespaceTest {
         state_ = folder;
         config_.inner.ipv4 = IpPrefix::parse("100.64.0.0/16");
         config_.inner.ipv6 = IpPrefix::parse("fd93:47::/64");
-        tun_.emplace(io::TunDevice::open(config_.inner.device, {}).value());
+        tun_.emplace(host::TunDevice::open(config_.inner.device, {}).value());
     }
     void TearDown() override {
         if (network_) {
@@ -94,12 +94,12 @@ class HostWatchTest : public test::NetNamespaceTest {
                      "list set inet continuo_connections_snapt0 leases4 >/dev/null 2>&1");
     }
     static std::string value(const std::string& key) {
-        return io::read_sysctl("net/ipv4/" + key).value();
+        return host::read_sysctl("net/ipv4/" + key).value();
     }
 
     std::string state_;
     settings::SnaptConfig config_;
-    std::optional<io::TunDevice> tun_;
+    std::optional<host::TunDevice> tun_;
     std::unique_ptr<store::LeaseStore> leases_;
     std::unique_ptr<HostNetwork> network_;
 };
@@ -110,7 +110,7 @@ TEST_F(HostWatchTest, AFlushBetweenWritingAndReadingIsNotTakenForItsOwn) {
         std::atomic<bool> ends = false;
         std::thread somebody([&] {
             const test::NetNamespace::Visit visit(net());
-            io::Nft rules;
+            netfilter::Nft rules;
             while (!ends) {
                 EXPECT_TRUE(rules.apply("flush ruleset\n"));
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -292,8 +292,8 @@ TEST_F(HostWatchTest, TheRoutingRulesArePutBackEachByItself) {
               std::string::npos);
     EXPECT_NE(said.find("routing rule 934 of IPv6 was changed by another program"),
               std::string::npos);
-    auto routes = io::RouteClient::open().value();
-    for (const io::RuleEntry& rule : guard_rules("snapt0")) {
+    auto routes = netlink::RouteClient::open().value();
+    for (const netlink::RuleEntry& rule : guard_rules("snapt0")) {
         const auto rules = routes.rules(rule.version).value();
         EXPECT_EQ(std::count(rules.begin(), rules.end(), rule), 1);
     }

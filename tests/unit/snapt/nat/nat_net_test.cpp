@@ -105,7 +105,7 @@ TEST_P(RelayTest, OtherPortsLeaveCountersAndBindingsAsTheyAre) {
     options_.source_ports = {{6000, 65535}};
     {
         const NetNamespace::Visit visit(*relay_);
-        io::Nft nft;
+        netfilter::Nft nft;
         ASSERT_TRUE(nft.apply(build_nat_ruleset(options_))) << nft.error_text();
     }
     EXPECT_EQ(counter(kDeniedCounter), 1U);
@@ -130,8 +130,8 @@ TEST_P(RelayTest, AForgottenConnectionGetsNoAnswer) {
     ASSERT_TRUE(second);
     {
         const NetNamespace::Visit visit(*relay_);
-        const auto forgotten = io::NetfilterClient::open().value().forget_if(
-            address(side().lease).version, [&](const io::TrackedConnection& connection) {
+        const auto forgotten = netfilter::NetfilterClient::open().value().forget_if(
+            address(side().lease).version, [&](const netfilter::TrackedConnection& connection) {
                 return connection.source == address(side().lease) &&
                        connection.source_port == 5000 &&
                        connection.translated == first->from.address &&

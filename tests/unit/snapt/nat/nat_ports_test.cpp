@@ -8,7 +8,7 @@
 namespace continuo::snapt::nat {
 namespace {
 
-using io::ListeningPort;
+using process::ListeningPort;
 using Parts = std::vector<PortRange>;
 using Ports = std::vector<uint16_t>;
 

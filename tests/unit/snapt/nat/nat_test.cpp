@@ -298,8 +298,8 @@ TEST(ConnectionLimit, TheTableIsNotTheRelaysAndItsChainNamesTheLimit) {
 }
 
 TEST(RelayGuard, WhatLacksTheMarkOfTheRelaysChainHasNoWayOut) {
-    for (const io::RuleEntry& rule : guard_rules("snapt0")) {
-        EXPECT_EQ(rule.action, io::RuleAction::Blackhole);
+    for (const netlink::RuleEntry& rule : guard_rules("snapt0")) {
+        EXPECT_EQ(rule.action, netlink::RuleAction::Blackhole);
         EXPECT_EQ(rule.input_interface, "snapt0");
         EXPECT_EQ(rule.fwmark, 0U);
         EXPECT_EQ(rule.fwmark_mask, kPassMark);
@@ -350,7 +350,7 @@ TEST(RelayRuleset, WhatEveryPacketMeetsComparesAddressesFirstAndLooksNothingUp) 
 TEST(RelaySysctls, ForwardingOnlyWhenAskedAndRouterAdvertisementsSurviveIt) {
     const std::vector<std::string> interfaces = {"eth0"};
     const auto with = relay_sysctls(usual(), true, interfaces);
-    const auto find = [](const std::vector<io::SysctlSetting>& list, std::string_view key) {
+    const auto find = [](const std::vector<host::SysctlSetting>& list, std::string_view key) {
         return std::find_if(list.begin(), list.end(), [&](auto& s) { return s.key == key; });
     };
     const auto advertisements = find(with, "net/ipv6/conf/eth0/accept_ra");

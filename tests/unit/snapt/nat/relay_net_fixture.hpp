@@ -2,11 +2,11 @@
 // leases; a correspondent answers.
 #pragma once
 
-#include "common/io/netfilter.hpp"
-#include "common/io/netlink_route.hpp"
-#include "common/io/nft.hpp"
+#include "common/host/tun_device.hpp"
 #include "common/io/socket_address.hpp"
-#include "common/io/tun_device.hpp"
+#include "common/netfilter/netfilter.hpp"
+#include "common/netfilter/nft.hpp"
+#include "common/netlink/netlink_route.hpp"
 #include "snapt/nat/host_network.hpp"
 #include "snapt/nat/nat.hpp"
 #include "snapt/nat/nat_limit.hpp"
@@ -99,32 +99,32 @@ class RelayTest : public testing::TestWithParam<bool> {
 
     void start() {
         const NetNamespace::Visit visit(*relay_);
-        auto device = io::TunDevice::open(options_.device, {});
+        auto device = host::TunDevice::open(options_.device, {});
         ASSERT_TRUE(device);
         tun_ = std::move(*device);
-        for (const io::SysctlSetting& setting : relay_device_sysctls(options_.device)) {
-            ASSERT_TRUE(io::write_sysctl(setting.key, setting.value)) << setting.key;
+        for (const host::SysctlSetting& setting : relay_device_sysctls(options_.device)) {
+            ASSERT_TRUE(host::write_sysctl(setting.key, setting.value)) << setting.key;
         }
-        io::RouteClient client = io::RouteClient::open().value();
+        netlink::RouteClient client = netlink::RouteClient::open().value();
         ASSERT_TRUE(client.add_address(tun_->interface_index(), address("100.64.0.1"), 16));
         ASSERT_TRUE(client.add_address(tun_->interface_index(), address("fd93:47::1"), 64));
-        io::LinkSettings up;
+        netlink::LinkSettings up;
         up.up = true;
         ASSERT_TRUE(client.set_link(tun_->interface_index(), up));
         apply();
-        for (const io::SysctlSetting& setting : relay_sysctls(options_, true, {})) {
-            ASSERT_TRUE(io::write_sysctl(setting.key, setting.value)) << setting.key;
+        for (const host::SysctlSetting& setting : relay_sysctls(options_, true, {})) {
+            ASSERT_TRUE(host::write_sysctl(setting.key, setting.value)) << setting.key;
         }
     }
     void apply() {
         const NetNamespace::Visit visit(*relay_);
-        io::Nft nft;
+        netfilter::Nft nft;
         const std::string text = build_relay_ruleset(options_);
         ASSERT_TRUE(nft.apply(text)) << nft.error_text() << text;
     }
     void limit(const ConnectionCounts& counts) {
         const NetNamespace::Visit visit(*relay_);
-        io::Nft nft;
+        netfilter::Nft nft;
         const std::string text = build_limit_ruleset(options_.device, counts);
         const std::string table = limit_table(options_.device);
         EXPECT_FALSE(nft.has_chain(table, limit_chain(counts)).value());
@@ -133,7 +133,7 @@ class RelayTest : public testing::TestWithParam<bool> {
     }
     uint64_t refused() {
         const NetNamespace::Visit visit(*relay_);
-        auto client = io::NetfilterClient::open();
+        auto client = netfilter::NetfilterClient::open();
         const auto packets =
             client->counted_packets("continuo_connections_snapt0", kConnectionLimitCounter);
         EXPECT_TRUE(packets);
@@ -141,7 +141,7 @@ class RelayTest : public testing::TestWithParam<bool> {
     }
     uint64_t counter(std::string_view name) {
         const NetNamespace::Visit visit(*relay_);
-        io::Nft nft;
+        netfilter::Nft nft;
         const auto found = nft.counter(relay_table(options_.device), name);
         EXPECT_TRUE(found) << nft.error_text();
         return found ? found->packets : 0;
@@ -185,7 +185,7 @@ class RelayTest : public testing::TestWithParam<bool> {
     }
     void put(const RawPacket& packet) { ASSERT_TRUE(tun_->write(test::build_frame(packet))); }
     std::optional<RawPacket> take(int wait_ms = kWaitMs) {
-        std::vector<uint8_t> buffer(io::kTunFrameBytes);
+        std::vector<uint8_t> buffer(host::kTunFrameBytes);
         while (is_ready(tun_->fd(), wait_ms)) {
             const auto length = tun_->read(buffer);
             if (length) {
@@ -198,7 +198,7 @@ class RelayTest : public testing::TestWithParam<bool> {
     std::optional<NetNamespace> relay_;
     std::optional<NetNamespace> internet_;
     RelayOptions options_;
-    std::optional<io::TunDevice> tun_;
+    std::optional<host::TunDevice> tun_;
 };
 
 }  // namespace

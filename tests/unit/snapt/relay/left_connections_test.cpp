@@ -66,7 +66,7 @@ TEST(LeftConnections, LiveAsLongAsTheKernelRemembersThem) {
     EXPECT_EQ(left.take_expired(share, later), connection_of(2));
     EXPECT_EQ(left.take_expired(share, later), std::nullopt);
     EXPECT_EQ(left.take_expired(share, kStart + LeftConnections::kLongLife), connection_of(1));
-    for (const io::SysctlSetting& setting : dataplane::conntrack_timeouts()) {
+    for (const host::SysctlSetting& setting : dataplane::conntrack_timeouts()) {
         const bool is_tcp = setting.key.find("_tcp_") != std::string::npos;
         const base::Duration life =
             is_tcp ? LeftConnections::kLongLife : LeftConnections::kShortLife;

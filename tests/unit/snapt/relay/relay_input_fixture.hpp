@@ -205,7 +205,7 @@ class RelayInput : public test::NetNamespaceTest {
         return node;
     }
     // To take in what goes there costs time; `each` is told of so many datagrams more.
-    void on_reads(const dataplane::InputQueue& queue, std::function<void(size_t)> each) {
+    void on_reads(const turns::InputQueue& queue, std::function<void(size_t)> each) {
         counted_ = &queue;
         on_reads_ = std::move(each);
     }
@@ -283,7 +283,7 @@ class RelayInput : public test::NetNamespaceTest {
     }
 
     base::TimePoint clock_{base::seconds(1)};
-    const dataplane::InputQueue* counted_ = nullptr;
+    const turns::InputQueue* counted_ = nullptr;
     std::function<void(size_t)> on_reads_;
     size_t queued_ = 0;
 };

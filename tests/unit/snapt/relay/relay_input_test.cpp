@@ -116,7 +116,7 @@ TEST_F(RelayInput, ProcessorTimeIsReadOnlyWhereSeveralSend) {
 TEST_F(RelayInput, WhatIsBeyondItsQueueIsTheSendersLoss) {
     const auto hostile = make_node(2);
     const auto other = make_node(3);
-    const size_t fits = dataplane::kInputQueueBytes / packet::kSmallBufferBytes;
+    const size_t fits = turns::kInputQueueBytes / packet::kSmallBufferBytes;
     const size_t more = 200;
     for (size_t i = 0; i < fits + more; ++i) {
         hostile->send(hostile->packets(200));

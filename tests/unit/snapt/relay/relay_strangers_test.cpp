@@ -9,7 +9,7 @@ namespace {
 TEST_F(RelayInput, AStrangerTakesNothingOfTheSessionThatItNames) {
     const auto node = make_node(2);
     io::UdpSocket elsewhere = node->open();
-    const size_t room = dataplane::kStrangersQueueBytes / packet::kSmallBufferBytes;
+    const size_t room = turns::kStrangersQueueBytes / packet::kSmallBufferBytes;
     for (size_t i = 0; i < 2 * room; ++i) {
         Bytes forged = node->packets(1);
         forged.back() ^= 1U;

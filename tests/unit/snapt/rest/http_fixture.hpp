@@ -1,7 +1,7 @@
 // A REST server on a Unix socket, and a client beside it on the same loop.
 #pragma once
 
-#include "common/io/unix_socket.hpp"
+#include "common/host/unix_socket.hpp"
 #include "snapt/rest/http_server.hpp"
 
 #include <array>
@@ -57,7 +57,7 @@ class HttpTest : public testing::Test {
     };
     Client connect() const {
         Client client;
-        client.fd = io::unix_connect(folder_ + "/rest.sock").value();
+        client.fd = host::unix_connect(folder_ + "/rest.sock").value();
         return client;
     }
     // Everything received until the server closes.

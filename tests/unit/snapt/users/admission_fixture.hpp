@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/daemon/startup.hpp"
-#include "common/io/system_random.hpp"
+#include "common/host/system_random.hpp"
 #include "snapt/users/admission.hpp"
 #include "tests/unit/snapt/ledger/accounting_fixture.hpp"
 #include "tests/unit/snapt/links/control_link_fixture.hpp"
@@ -143,7 +143,7 @@ class AdmissionTest : public ledger::StateFolder {
         lines.push_back(line);
     }};
     io::EventLoop loop;
-    io::SystemRandom random;
+    host::SystemRandom random;
     cnapt::control_link::ControlThread thread;
     flow::HeapSlots slots{16};
     settings::SnaptConfig config = settings::default_snapt_config();
