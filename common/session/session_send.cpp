@@ -251,9 +251,8 @@ std::optional<uint8_t> Session::lone_ack_path(TimePoint now) const {
 
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = sending();
-    const bool wants_floor = epoch->encoder.wants_floor();
     const auto ack_path = lone_ack_path(now);
-    if (!ack_path && !keepalive_due_ && !wants_floor) {
+    if (!ack_path && !keepalive_due_ && !epoch->encoder.wants_floor()) {
         return false;
     }
     const auto destination = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
@@ -275,6 +274,10 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     }
     write_frames(*draft, body, true, now);
     if (body.size() > 0) {
+        // A node that asks because it hears nothing tells then what has come.
+        if (settings_.role == Role::Snapt && paths_.has_unconfirmed_class(destination->path, now)) {
+            wire::Ping{}.serialize(body);
+        }
         write_closed(*epoch, body, body.room(), now);
     }
     epoch->encoder.end_datagram();
@@ -285,6 +288,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
+    if (ack_path) {
+        paths_.expect_more(destination->path, now);
+    }
     return true;
 }
 
