@@ -27,6 +27,14 @@ constexpr uint16_t kNoPort = 0;
 constexpr base::Duration kMaxWithoutUplink = base::seconds(10);
 constexpr size_t kWorkerQueue = 1024;
 
+// A path that is dead may come back soon: control and flows stay meanwhile.
+bool is_without_way(const SnaptLink& link) {
+    const auto active = link.session ? link.session->paths().active() : std::nullopt;
+    return link.session && link.moving_since != base::kNever &&
+           (!link.active_slot ||
+            (active && link.session->paths().path(*active).state == session::PathState::Dead));
+}
+
 }  // namespace
 
 Node::Node(io::EventLoop& loop,
@@ -422,8 +430,7 @@ void Node::on_housekeeping() {
         mend_stream(*link, now);
         try_next_port(*link, now);
         remove_spare_paths(*link);
-        const bool is_without_way = link->session && !link->active_slot;
-        if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
+        if (is_without_way(*link) && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }
     }

@@ -77,13 +77,9 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
             continue;
         }
         session::PathSet& paths = link->session->paths();
-        const bool is_news = active->is_weak && !paths.path(active->slot).is_suspect;
-        paths.suspect(active->slot, active->is_weak);
-        if (is_news) {
-            paths.ask(active->slot, now);
-        }
-        // So that another path has answered when this one falls silent.
+        // The others, so that one has answered when this one falls silent.
         if (active->is_weak) {
+            paths.ask(active->slot, now);
             probe_others(*link, active->slot, now);
         }
         engine_.touch(*link->session);

@@ -164,7 +164,6 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
         if (!uplink->can_carry()) {
             continue;
         }
-        paths.suspect(uplink->slot, uplink->is_weak);
         // The change of the network may have restored the path.
         if (link.is_on_stream) {
             if (may_ask_udp(link, *uplink)) {
@@ -308,8 +307,8 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
             return path.is_failing() || is_cut(slot);
         });
     }
+    // One that is dead is asked as often as the others, and may come back first.
     const bool may_carry = link.active_slot && !is_cut(*link.active_slot) &&
-                           paths.path(*link.active_slot).state != PathState::Dead &&
                            has_route(uplinks_->at(*link.active_slot));
     const auto is_last_resort = [&](uint8_t slot) {
         const Uplink* uplink = uplinks_->at(slot);
@@ -466,16 +465,12 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
         probe_others(*link, path, now);  // one takes its place when it answers
         return;
     }
-    link->moving_since = std::min(now, session.paths().path(path).unanswered_since);
+    link->moving_since = std::min(now, session.paths().path(path).liveness.silent_since());
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
-        lose_link(*link);
         return;
     }
     choose_uplink(*link, now);
-    if (link->active_slot == path) {
-        lose_link(*link);
-    }
 }
 
 // A NAT on the way has lost the mappings, or the node has moved: the control link may be dead.

@@ -134,7 +134,7 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     const session::Path& active = paths.path(*link.active_slot);
     UdpFacts udp;
-    udp.unanswered_since = active.unanswered_since;
+    udp.silent_since = active.liveness.silent_since();
     udp.was_proven = active.received_datagrams > 0;
     for (const Uplink* uplink : uplinks_->list()) {
         udp.has_other_answered =
@@ -164,7 +164,7 @@ TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
         return now;  // TCP has carried since
     }
     const session::Path& path = link.session->paths().path(*link.active_slot);
-    return path.is_failing() ? std::min(now, path.unanswered_since) : now;
+    return path.is_failing() ? std::min(now, path.liveness.silent_since()) : now;
 }
 
 void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
@@ -298,8 +298,7 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         const session::Path& path = paths.path(uplink->slot);
         const bool is_other = (same_network & session::mask_of(uplink->slot)) == 0;
         if (is_other && link.session->uses_several_paths() && path.received_datagrams > 0) {
-            link.other_heard_at =
-                std::max({link.other_heard_at, path.heard_at, path.proof_wanted_from});
+            link.other_heard_at = std::max(link.other_heard_at, path.heard_at);
         }
     }
     traffic.other_heard_at = link.other_heard_at;
@@ -336,7 +335,7 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
     }
     session::PathSet& paths = link.session->paths();
     const session::Path& path = paths.path(*link.active_slot);
-    const TimePoint since = path.unanswered_since;
+    const TimePoint since = path.liveness.silent_since();
     if (since == base::kNever || now - since < kNextPortAfter) {
         return;
     }
@@ -360,8 +359,9 @@ bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
     const session::Path& path = link.session->paths().path(wire::kTcpPath);
     const base::Duration patience =
         std::max<base::Duration>(kStreamSilentAfter, kStreamSilentAfterRtts * path.smoothed_rtt());
-    return link.is_on_stream && path.unanswered_since != base::kNever &&
-           now - std::max(path.unanswered_since, link.stream_mended_at) >= patience;
+    const TimePoint since = path.liveness.silent_since();
+    return link.is_on_stream && since != base::kNever &&
+           now - std::max(since, link.stream_mended_at) >= patience;
 }
 
 // An uplink on another interface than the active one that was not bad recently; null: there is
@@ -413,8 +413,8 @@ void Node::mend_stream(SnaptLink& link, TimePoint now) {
         is_race
             ? std::max<base::Duration>(kAskedBefore, kStreamSilentAfterRtts * path.smoothed_rtt())
             : kStuckAfter;
-    const bool is_silent =
-        path.unanswered_since != base::kNever && now - path.unanswered_since >= patience;
+    const TimePoint since = path.liveness.silent_since();
+    const bool is_silent = since != base::kNever && now - since >= patience;
     if (is_silent && now - link.stream_mended_at >= kMendInterval) {
         link.stream_mended_at = now;
         events_.on_stream_stuck(link);

@@ -8,13 +8,13 @@ namespace continuo::cnapt::node {
 using base::TimePoint;
 
 TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
-    if (udp.unanswered_since == base::kNever) {
+    if (udp.silent_since == base::kNever) {
         return {};
     }
     const bool has_carried = ended_at_ != base::kNever && now - ended_at_ < kCarriedLately;
     const base::Duration patience = udp.was_proven ? kAskStreamAfter : kAskStreamAfterUnproven;
-    const TimePoint ask_at = has_carried ? std::min(udp.unanswered_since + patience, ended_at_)
-                                         : udp.unanswered_since + patience;
+    const TimePoint ask_at = has_carried ? std::min(udp.silent_since + patience, ended_at_)
+                                         : udp.silent_since + patience;
     if (now < ask_at) {
         return {Step::None, ask_at};
     }

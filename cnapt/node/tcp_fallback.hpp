@@ -27,7 +27,7 @@ inline constexpr base::Duration kLongestRest = base::seconds(60);
 
 struct UdpFacts {
     // Active path: since when it has owed an answer; kNever: it owes none.
-    base::TimePoint unanswered_since = base::kNever;
+    base::TimePoint silent_since = base::kNever;
     bool was_proven = false;          // it has answered since it came into use
     bool has_other_answered = false;  // another uplink answered recently
 };

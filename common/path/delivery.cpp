@@ -165,8 +165,7 @@ void Delivery::on_count(const NumberSpace& space, uint32_t received, uint32_t re
     rate_.on_unnamed((int64_t{came} - int64_t{news} - int64_t{repeats}) * usual_bytes_);
 }
 
-void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now) {
-    peer_interval_ = peer_interval;
+void Delivery::finish_ack(bool came_back, TimePoint now) {
     if (!has_news_) {
         return;
     }
@@ -195,12 +194,14 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     LossSecond& second = second_of(now);
     second.delivered += news_;
     second.lost -= recovered_;
-    if (std::exchange(has_own_news_, false)) {
-        detect_losses(now);
-    } else {
+    if (!std::exchange(has_own_news_, false)) {
         settle(now);  // repeats overtake nothing
+        liveness_.on_taken_out(unacknowledged_bytes_, outstanding_pings_ > 0);
+    } else if (detect_losses(now); came_back) {
+        liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
+    } else {
+        liveness_.on_progress_told_elsewhere(unacknowledged_bytes_, outstanding_pings_ > 0, now);
     }
-    liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
     sample_ = {};
     late_.reset();
     has_news_ = false;
@@ -230,15 +231,10 @@ void Delivery::settle(TimePoint now) {
     log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
 }
 
-bool Delivery::on_time(TimePoint now) {
+void Delivery::on_time(TimePoint now) {
     if (loss_.deadline() <= now) {
         detect_losses(now);
     }
-    return liveness_.on_time(probe_timeout(), now);
-}
-
-TimePoint Delivery::deadline() const {
-    return std::min(loss_.deadline(), liveness_.deadline(probe_timeout()));
 }
 
 Delivery::LossSecond& Delivery::second_of(TimePoint now) {

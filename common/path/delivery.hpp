@@ -5,7 +5,7 @@
 //   on_sent(run)                              a datagram or a GSO burst left
 //   on_range(...) ..., finish_ack(...)        an ACK datagram: all its ranges, then once
 //   take_out(...), on_repeat_range(...)       datagrams that are sent again under the same numbers
-//   on_time(now) at deadline()                loss by time, probe time-outs
+//   on_time(now)                              loss by time
 #pragma once
 
 #include "common/path/liveness.hpp"
@@ -38,20 +38,21 @@ class Delivery {
     // Longest time after which a peer answers a PING (docs/PROTOCOL.md section 6.6).
     static constexpr base::Duration kAskedAckDelay = base::milliseconds(25);
 
-    // `rtt` and `search` must outlive this object. `rtt` gets the round-trip samples; `search`
-    // learns which sizes arrive and which are lost, and may be null.
+    // `rtt`, `liveness` and `search` must outlive this object. `rtt` gets the round-trip samples,
+    // `liveness` what is owed and what is acknowledged; `search` learns which sizes arrive and
+    // which are lost, and may be null.
     // `memory`: budget for the log of sent datagrams; null: only the log's own limit.
-    explicit Delivery(RttEstimator& rtt,
-                      MtuSearch* search = nullptr,
-                      base::MemoryBudget* memory = nullptr)
-        : rtt_(rtt), search_(search), log_(memory) {}
+    Delivery(RttEstimator& rtt,
+             Liveness& liveness,
+             MtuSearch* search = nullptr,
+             base::MemoryBudget* memory = nullptr)
+        : rtt_(rtt), liveness_(liveness), search_(search), log_(memory) {}
 
     // Call before the run is logged: fills in `sent_at` and the delivery state. The rest is the
     // caller's.
     void on_sent(SentRun run, base::TimePoint now);
     // The queues of the sender are empty.
     void on_app_limited() { rate_.on_app_limited(); }
-    void on_heard() { liveness_.on_heard(); }
 
     // Ignores round trips of datagrams sent before `now`: they may be sent again, or were held up
     // in a silence.
@@ -85,8 +86,8 @@ class Delivery {
     bool take_out(const NumberSpace& space, uint32_t first, uint32_t last);
     // A range as in on_range(), for runs with `is_repeat`; returns how many datagrams it names for
     // the first time. It may mean those that left first, by another path. So it gives no round
-    // trip, rate, size or way of a class (Karn's algorithm, RFC 6298 section 3), but it ends the
-    // wait for an answer (section 5.3 there).
+    // trip, rate, size or way of a class (Karn's algorithm, RFC 6298 section 3), and a path that
+    // has timed out is still asked; but these are waited for no more.
     uint32_t on_repeat_range(const NumberSpace& space, uint32_t first, uint32_t last);
     // The number left on this path last, as a repeat, and no ACK has named it since.
     bool is_repeated(const NumberSpace& space, uint32_t number) const {
@@ -98,7 +99,9 @@ class Delivery {
     }
     // Call after all frames of one datagram. `came_back`: the ACK came by this path, so the round
     // trip is the path's own.
-    void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
+    void finish_ack(bool came_back, base::TimePoint now);
+    // At most this long the peer waits with an ACK of this path.
+    void set_peer_interval(base::Duration interval) { peer_interval_ = interval; }
 
     // Departure of the newest datagram that ACKs have named for the first time, of all, and of each
     // class by the way that it takes. TimePoint{}: none.
@@ -108,16 +111,13 @@ class Delivery {
     };
     Arrived take_arrived() { return std::exchange(arrived_, Arrived{}); }
 
-    // Handles losses and probe time-outs. True: send a probe.
-    bool on_time(base::TimePoint now);
-    base::TimePoint deadline() const;
+    // Losses by time. Probe time-outs are Liveness's.
+    void on_time(base::TimePoint now);
     // PTO, with the peer's acknowledgement interval; a PING waits for no credit there.
     base::Duration probe_timeout() const {
         return rtt_.probe_timeout() +
                (liveness_.is_asked() ? std::min(peer_interval_, kAskedAckDelay) : peer_interval_);
     }
-    // Without the interval: no acknowledgement is owed yet.
-    base::TimePoint ask_at() const { return liveness_.ask_at(rtt_.probe_timeout()); }
 
     const RateEstimator& rate() const { return rate_; }
     const Liveness& liveness() const { return liveness_; }
@@ -126,6 +126,7 @@ class Delivery {
     const DeliveryCounters& counters() const { return counters_; }
     // Outer bytes of datagrams with packets that are neither acknowledged nor declared lost.
     uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+    bool has_pings() const { return outstanding_pings_ > 0; }
     const RelativeDelay& relative_delay() const { return relative_delay_; }
     // Rate assumed for a path that was never full. A lower one would send too much by other paths;
     // a higher one would fill the path before the first acknowledgement.
@@ -181,11 +182,11 @@ class Delivery {
     void take_away(const SentRun& run, uint64_t bits);
 
     RttEstimator& rtt_;
+    Liveness& liveness_;
     MtuSearch* search_;
     SentLog log_;
     LossDetector loss_;
     RateEstimator rate_;
-    Liveness liveness_;
     RelativeDelay relative_delay_;
     DeliveryCounters counters_;
     base::TimePoint sent_at_{};

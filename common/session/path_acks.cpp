@@ -53,6 +53,8 @@ void PathSet::on_ack_range(uint32_t epoch,
             highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
         }
         sought -= deliveries_[own]->on_range(space, range.first, range.last, highest);
+        deliveries_[own]->set_peer_interval(
+            std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval));
         acknowledged_ |= mask_of(own);
     }
     any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
@@ -64,20 +66,22 @@ void PathSet::on_ack_range(uint32_t epoch,
         return sought == 0;
     });
     acknowledged_by_ = arrived_on;
-    acknowledged_interval_ =
-        std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval);
 }
 
-void PathSet::on_acks_read(TimePoint now) {
+PathMask PathSet::on_acks_read(TimePoint now) {
+    PathMask mended = 0;
     for (unsigned left = std::exchange(acknowledged_, PathMask{0}); left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         path::Delivery* const delivery = deliveries_[index].get();
         if (delivery == nullptr) {
             continue;
         }
-        delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
+        delivery->finish_ack(acknowledged_by_ == index, now);
         note_class_arrived(index, now);
         Path& path = paths_[index];
+        const bool was_doubtful = path.state == PathState::Doubtful;
+        settle(path);
+        mended |= was_doubtful && path.state == PathState::Usable ? mask_of(index) : PathMask{0};
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
         path.is_full = delivery->rate().has_queue();
         path.was_full = delivery->rate().is_known();
@@ -85,6 +89,7 @@ void PathSet::on_acks_read(TimePoint now) {
         path.lost_datagrams = delivery->counters().lost_datagrams;
         path.late_datagrams = delivery->counters().late_datagrams;
     }
+    return mended;
 }
 
 void PathSet::forget_old_deliveries(TimePoint now) {
@@ -132,22 +137,13 @@ void PathSet::forget_delivery(uint8_t index) {
     if (class_ways_[index] != nullptr) {
         class_ways_[index]->forget_sent();
     }
+    paths_[index].liveness.on_taken_out(0, false);  // nothing would acknowledge it
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     repeating_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;
     paths_[index].is_full = false;
     paths_[index].was_full = false;
     paths_[index].loss.reset();
-}
-
-// Whether probe time-outs apply. A dead path is probed by announcements; TCP repeats by itself.
-bool PathSet::is_probed(uint8_t index) const {
-    return deliveries_[index] != nullptr && index != wire::kTcpPath && is_live(paths_[index]);
-}
-
-// When a node asks a path on which nothing came after packets. SNAPT asks over control.
-TimePoint PathSet::ping_deadline(uint8_t index) const {
-    return role_ == Role::Node && is_probed(index) ? deliveries_[index]->ask_at() : base::kNever;
 }
 
 bool PathSet::take_ping(uint8_t index) {

@@ -63,12 +63,14 @@ std::optional<path::ClassWay> PathSet::way_of_sending(const Tuple& tuple) {
                                                   : std::nullopt;
 }
 
-void PathSet::start_challenge(Path& path, Tuple& tuple, Asks asks, TimePoint now) {
+void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now, Asks asks) {
     if (asks == Asks::Validation && (role_ == Role::Node || path.validation != Validation::Done)) {
+        if (path.validation == Validation::Failed) {
+            path.liveness.begin_anew();
+        }
         path.validation = Validation::Pending;
-        path.health = path::Health::Usable;
-        path.settle();
     }
+    settle(path);
     random_.fill(tuple.token);
     tuple.challenged_at = now;
     tuple.challenge_again_at = now;
@@ -96,25 +98,21 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         if (now - tuple.challenged_at > kChallengeLifetime) {
             tuple.challenge_again_at = base::kNever;
             tuple.challenged_at = base::kNever;
-            const bool is_there = path.needs_proof && now - path.heard_at <= kChallengeLifetime;
-            if (role_ == Role::Snapt && active_ != index && !is_there) {
-                expect_nothing(path);  // nothing is sent there any more
-            }
             continue;
         }
         tuple.challenge_again_at = now + tuple.challenge_interval;
         tuple.challenge_interval = longer_interval(tuple.challenge_interval);
-        expect_answer(path, now);
+        expect_answer(index, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
         probe.challenge = stamp_challenge(tuple, now);
         probe.way = way_of_sending(tuple);
         probe.wants_ack = role_ == Role::Node && has_unconfirmed_class(index, now);
-        probe.has_ping =
-            traffic_class == TrafficClass::LtLd && role_ == Role::Node && take_ping(index);
         // Padded only once, so that SNAPT may ask as well and send there before the node does
         // (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
                           !path.has_answered && tuple.repetitions == 0;
+        probe.has_ping = traffic_class == TrafficClass::LtLd && role_ == Role::Node &&
+                         !probe.is_padded && take_ping(index);
         if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
             probe.copies = copies_frame(index);
         }
@@ -155,7 +153,9 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     Path& path = paths_[space.path];
     if (path.search.on_response(response.token, now)) {
         path.mtu = path.search.size();
-        return confirm(path, 0, now);
+        const bool was_doubtful = path.state == PathState::Doubtful;
+        confirm(space.path, now);
+        return was_doubtful && path.state == PathState::Usable;
     }
     if (class_ways_[space.path] != nullptr &&
         class_ways_[space.path]->on_response(space.traffic_class, response.token, now)) {
@@ -193,14 +193,14 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     const bool is_awaited =
         role_ == Role::Node && space.path != wire::kTcpPath && has_failing_active(space.path);
     const bool is_news = path.state != PathState::Usable || is_awaited;
-    confirm(path, 0, now);
+    path.validation = Validation::Done;
     path.has_answered = true;
-    mend(path);
+    confirm(space.path, now);
     // Link-layer addresses were resolved during the first exchange. Acknowledgements will measure
     // the active path, and TCP resolved them when it connected.
     if (role_ == Role::Node && !std::exchange(path.was_asked_again, true) &&
         active_ != space.path && space.path != wire::kTcpPath) {
-        start_challenge(path, tuple, Asks::Question, now);
+        start_challenge(path, tuple, now, Asks::Question);
     }
     return is_news;
 }

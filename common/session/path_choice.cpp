@@ -33,8 +33,6 @@ constexpr Duration kCarriesFor = base::seconds(1);
 // Extra delay accepted to avoid a full socket.
 constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
 
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
-
 }  // namespace
 
 std::optional<Destination>
@@ -128,7 +126,11 @@ bool PathSet::is_in_doubt(TimePoint now) const {
     const Path& path = paths_[*active_];
     const Tuple& tuple = path.tuples[kLtLd];
     if (role_ == Role::Node) {
-        return path.state == PathState::Doubtful || tuple.challenged_at != base::kNever;
+        // A mere probe is no doubt yet.
+        const bool is_in_question =
+            path.validation == Validation::Pending || path.announce_again_at != base::kNever;
+        return path.state == PathState::Doubtful ||
+               (tuple.challenged_at != base::kNever && is_in_question);
     }
     return !tuple.is_proven || is_overdue(*active_, now) ||
            any_used([&](uint8_t index) { return paths_[index].copies_until > now; });
@@ -263,7 +265,8 @@ void PathSet::withdraw_again() {
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(index, now)) {
+    if (!tuple.is_known || !tuple.is_proven || !is_live(path) ||
+        path.liveness.health() != path::Health::Usable) {
         return false;
     }
     if (role_ == Role::Node) {
@@ -337,19 +340,20 @@ bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     return false;
 }
 
-// A path is silent when an acknowledgement that is owed did not come in time. When none is owed, it
-// is silent if nothing came after what was sent while other paths are heard. Gives the beginning of
-// the silence; kNever: the path is not silent.
+// For the choice among several paths, which is no judgement: a path is silent when an
+// acknowledgement that is owed did not come in time. When none is owed, it is silent if nothing
+// came after what was sent while other paths are heard. Gives the beginning of the silence; kNever:
+// the path is not silent.
 TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
-    const path::Delivery* const delivery = deliveries_[index].get();
-    if (delivery == nullptr) {
+    if (deliveries_[index] == nullptr) {
         return base::kNever;
     }
-    if (delivery->liveness().timeouts() > 0) {
-        return delivery->liveness().owed_since();
+    const path::Liveness& liveness = paths_[index].liveness;
+    if (liveness.timeouts() > 0) {
+        return liveness.owed_since();
     }
-    const TimePoint since = delivery->liveness().unheard_since();
-    const bool is_late = since != base::kNever && now - since >= delivery->probe_timeout();
+    const TimePoint since = liveness.unheard_since();
+    const bool is_late = since != base::kNever && now - since >= probe_timeout(index);
     return is_late && is_other_heard(index, paths) ? since : base::kNever;
 }
 

@@ -39,7 +39,8 @@ bool PathSet::asks_by_class(uint8_t index) const {
     const Path& path = paths_[index];
     const bool works = role_ == Role::Node ? path.state == PathState::Usable
                                            : is_live(path) && current_tuple(path).is_proven;
-    return works && class_ways_[index] != nullptr && index != wire::kTcpPath && !path.needs_proof;
+    return works && class_ways_[index] != nullptr && index != wire::kTcpPath &&
+           path.liveness.health() == path::Health::Usable;
 }
 
 // Datagrams without packets count in lt-ld alone, where the acknowledgements leave.

@@ -21,8 +21,6 @@ constexpr Duration kPatientProbeInterval = base::seconds(25);
 constexpr Duration kLongestPatience = base::seconds(300);
 // Losing all of them costs SNAPT some datagrams until it notices missing answers.
 constexpr uint8_t kWithdrawals = 3;
-constexpr Duration kLongestPauseOfBurst = milliseconds(250);
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 // Interval between announcements of a path.
 Duration next_interval(const Path& path, bool is_active, TimePoint now) {
@@ -53,32 +51,6 @@ std::string_view to_string(PathState state) {
     return "unknown";
 }
 
-void Path::settle() {
-    const bool is_doubtful = health != path::Health::Usable;
-    switch (validation) {
-    case Validation::None:
-        state = PathState::Unknown;
-        break;
-    case Validation::Pending:
-        state = is_doubtful ? PathState::Doubtful : PathState::Challenged;
-        break;
-    case Validation::Done:
-        state = is_doubtful ? PathState::Doubtful : PathState::Usable;
-        break;
-    case Validation::Failed:
-        state = PathState::Dead;
-        break;
-    }
-}
-
-// A doubt has ended. True when the path is usable again.
-bool PathSet::mend(Path& path) {
-    path.health = path::Health::Usable;
-    path.validation = path.has_answered ? Validation::Done : Validation::Pending;
-    path.settle();
-    return path.has_answered;
-}
-
 void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && index < paths_.size());
     use(index);
@@ -90,7 +62,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
     path.validation = Validation::Pending;
-    path.settle();
+    settle(path);
     path.search.begin(mtu);
     path.mtu = path.search.size();
     path.heard_at = now;
@@ -105,7 +77,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
 void PathSet::forget(uint8_t index) {
     paths_[index] = Path{};
     paths_[index].validation = Validation::Failed;
-    paths_[index].settle();
+    settle(paths_[index]);
     forget_delivery(index);
     class_ways_[index].reset();
     used_ &= static_cast<PathMask>(~mask_of(index));
@@ -134,10 +106,6 @@ void PathSet::activate(uint8_t index, TimePoint now) {
         former_.reset();
     }
     active_ = index;
-    if (paths_[index].state == PathState::Dead) {
-        paths_[index].unanswered_since = base::kNever;  // asked anew
-        paths_[index].needs_proof = false;
-    }
     ++announcement_number_;
     announce_again(now);
 }
@@ -147,7 +115,7 @@ void PathSet::probe(uint8_t index, TimePoint now) {
     Tuple& tuple = path.tuples[kLtLd];
     const bool is_asked = tuple.challenged_at != base::kNever;
     if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
-        start_challenge(path, tuple, Asks::Validation, now);
+        start_challenge(path, tuple, now, Asks::Validation);
     }
 }
 
@@ -164,11 +132,11 @@ void PathSet::announce_anew(Asks asks, TimePoint now) {
     path.announce_interval = kFirstProbeInterval;
     path.announce_again_at = now;
     distrust_round_trip(*active_, now);
-    start_challenge(path, path.tuples[kLtLd], asks, now);
+    start_challenge(path, path.tuples[kLtLd], now, asks);
     path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
 }
 
-bool PathSet::on_authenticated(const wire::Space& space,
+void PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
                                const base::Endpoint& local,
                                uint64_t bytes,
@@ -176,37 +144,24 @@ bool PathSet::on_authenticated(const wire::Space& space,
                                TimePoint now) {
     use(space.path);
     Path& path = paths_[space.path];
-    path.burst_datagrams =
-        now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
     path.was_left_silent = false;
-    if (!path.needs_proof) {
-        path.unanswered_since = base::kNever;
-    }
+    const bool was_silent = path.liveness.unheard_since() != base::kNever;
+    path.liveness.on_heard(now);
     note_sign_of_life(path, now);
     ++path.received_datagrams;
-    if (deliveries_[space.path] != nullptr) {
-        deliveries_[space.path]->on_heard();
-    }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        // Not for each of many datagrams while nothing goes out, nor for a challenge that was given
-        // up.
-        const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
-        if (path.state == PathState::Dead && is_asked &&
-            path.announce_again_at - now > kLongestProbeInterval) {
-            ask_again(space.path, now);
+        // Not for each of many datagrams while nothing goes out.
+        if (path.is_failing() && was_silent) {
+            hasten(space.path, now);
         }
-        if (path.state != PathState::Doubtful || path.needs_proof) {
-            return false;
-        }
-        path.proof_wanted_from = now;
-        return mend(path);
+        return;
     }
     const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
     if (!is_same && !is_highest) {
-        return false;
+        return;
     }
     if (!is_same) {
         move_tuple(space, from, local, now);
@@ -215,7 +170,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
     if (!tuple.is_proven) {
         tuple.unproven_received_bytes += bytes;
         if (tuple.challenged_at == base::kNever) {
-            start_challenge(path, tuple, Asks::Validation, now);
+            start_challenge(path, tuple, now, Asks::Validation);
         } else if (std::exchange(tuple.is_withheld, false)) {
             tuple.challenge_again_at = now;
             tuple.challenge_interval = kFirstProbeInterval;
@@ -224,7 +179,6 @@ bool PathSet::on_authenticated(const wire::Space& space,
     if (!active_) {
         active_ = space.path;
     }
-    return false;
 }
 
 void PathSet::move_tuple(const wire::Space& space,
@@ -251,7 +205,7 @@ void PathSet::move_tuple(const wire::Space& space,
     if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
         path.validation = Validation::Pending;
     }
-    start_challenge(path, tuple, Asks::Validation, now);
+    start_challenge(path, tuple, now, Asks::Validation);
 }
 
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
@@ -299,7 +253,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         paths_[*active_].was_left_silent = is_overdue(*active_, now);
     }
     for (const uint8_t any : {active_.value_or(path), path}) {
-        expect_nothing(paths_[any]);  // nobody may be there to answer
+        paths_[any].liveness.forget_silence();  // nobody may be there to answer
         if (class_ways_[any] != nullptr) {
             class_ways_[any]->forget_sent();  // it is repeated on another path
         }
@@ -325,8 +279,7 @@ void PathSet::on_sent(const Destination& destination,
                       TimePoint now) {
     Path& path = paths_[destination.path];
     if (wants_answer) {
-        expect_answer(path, now);
-        note_unconfirmed(path, now);
+        path.liveness.note_sent(now);
         // While the active path delivers nothing, any other that comes back is wanted at once.
         if (active_ == destination.path && path.state == PathState::Dead &&
             destination.path != wire::kTcpPath) {
@@ -378,7 +331,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
         path.announce_again_at = now + path.announce_interval;
         path.announce_interval = next_interval(path, active_ == index, now);
     }
-    expect_answer(path, now);
+    expect_answer(index, now);
     wire::Announce announce;
     announce.path = index;
     announce.mtu = path.search.limit();
@@ -394,7 +347,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     probe.is_padded = is_padded;
     probe.way = way_of_sending(announced);
     probe.wants_ack = has_unconfirmed_class(index, now);
-    probe.has_ping = take_ping(index);
+    probe.has_ping = !is_padded && take_ping(index);
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);
     }
@@ -405,10 +358,10 @@ TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
-        earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
-                             proof_deadline(index), path.search.deadline()});
-        if (is_probed(index)) {
-            earliest = std::min({earliest, deliveries_[index]->deadline(), ping_deadline(index)});
+        earliest = std::min(
+            {earliest, path.announce_again_at, health_deadline(index), path.search.deadline()});
+        if (role_ == Role::Snapt) {
+            earliest = std::min(earliest, request_deadline(index));
         }
         if ((pings_due_ & mask_of(index)) != 0) {
             earliest = TimePoint{};

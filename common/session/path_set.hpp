@@ -3,20 +3,16 @@
 // follows announcements. Pure: announcements, challenges and responses to send come out of
 // next_probe().
 //
-// The state of a path follows from two facts (Path::settle):
+// The state of a path follows from two facts, by settle() alone:
 //
-//                Validation                          path::Health
-//   Unknown      None: never used                    any
-//   Challenged   Pending: add(), the first           Usable
-//                datagram, a move; at a node also
-//                activate(), probe(), on_pause()
-//   Usable       Done: a RESPONSE came               Usable
-//   Doubtful     Pending or Done                     Doubtful: silence, or no proof of arrival
-//   Dead         Failed: remove(), give_up(),        any
-//                more silence
+//   validation   None --first datagram or add()--> Pending --RESPONSE--> Done
+//                A new address makes it Pending again. Failed, until a RESPONSE: the path was
+//                removed, given up, or health was Dead.
+//   health       path::Liveness: what is owed is acknowledged in time. At SNAPT it changes no
+//                state, since the node moves; SNAPT asks for a sign of life over control.
 //
-// Silence is counted from the first datagram that should have been answered. At SNAPT it changes no
-// state; SNAPT asks for a sign of life over control.
+//   Unknown, Dead: None, Failed. Otherwise Doubtful by health, or else Challenged, Usable: Pending,
+//   Done.
 //
 // SNAPT sends at most three times the bytes received to a tuple that has not answered a challenge.
 #pragma once
@@ -100,10 +96,7 @@ class PathSet {
     // Paths that are not active are used as well: asks those that have not answered yet, and each
     // that was not heard for `longest`. This keeps mappings alive and detects dead paths.
     void keep_ready(base::Duration longest, base::TimePoint now);
-    // `is_suspect`: a lower layer says that the path may soon carry nothing, so its silence is
-    // believed sooner.
-    void suspect(uint8_t index, bool is_suspect) { paths_[index].is_suspect = is_suspect; }
-    // Asks whether the path works, whatever it is used for, unless a question is open.
+    // A hint that the path may not work: asks it, by a PING if it is the active one.
     void ask(uint8_t index, base::TimePoint now);
     // This end was suspended: unanswered datagrams were not waited for, and mappings may be gone.
     // Announces the active path and asks the others, except dead ones.
@@ -117,8 +110,8 @@ class PathSet {
     void forget_remapping();
     // An authenticated datagram of `bytes` outer bytes arrived. `is_highest`: it has the highest
     // number of its space so far; only then may it move the tuple. Sends a challenge to a new
-    // tuple. True when it ends a doubt (node).
-    bool on_authenticated(const wire::Space& space,
+    // tuple.
+    void on_authenticated(const wire::Space& space,
                           const base::Endpoint& from,
                           const base::Endpoint& local,
                           uint64_t bytes,
@@ -133,7 +126,7 @@ class PathSet {
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
         const auto space = wire::space_from_number(run.space.space);
         const uint8_t index = space.path;
-        if (deliveries_[index] == nullptr && !run.has_packets) {
+        if (deliveries_[index] == nullptr && !run.has_packets && !run.asks) {
             return;  // a path that only announces itself costs nothing
         }
         delivery_of(index).on_sent(run, now);
@@ -170,10 +163,8 @@ class PathSet {
                                                   ack.highest + 1 - ack.missing, repeats);
         }
     }
-    void on_acks_read(base::TimePoint now);
-    // An ACK on path `arrived_on` named a higher number of a space of path `index` than any before;
-    // `outstanding` later ones were sent. True when it ends a doubt (node).
-    bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
+    // The paths whose doubt has ended (node).
+    PathMask on_acks_read(base::TimePoint now);
     // Forgets acknowledgements that are too old.
     void forget_old_deliveries(base::TimePoint now);
     void on_duplicate(uint8_t index) { ++paths_[index].duplicate_datagrams; }
@@ -214,6 +205,13 @@ class PathSet {
         paths_[index].sent_bytes += total_bytes;
         if (index != wire::kTcpPath) {
             paths_[index].search.on_sent(outer_bytes, now);
+        }
+    }
+    // An acknowledgement leaves alone. Nobody answers it, but while the stream that it names goes
+    // on, something follows.
+    void expect_more(uint8_t index, base::TimePoint now) {
+        if (role_ == Role::Node && index != wire::kTcpPath) {
+            paths_[index].liveness.expect_more(now);
         }
     }
     // The own host refuses datagrams of this size: the path takes the next smaller usual size.
@@ -291,15 +289,6 @@ class PathSet {
     void on_withheld(const Probe& probe);
     base::TimePoint next_deadline() const;
 
-    // An acknowledgement owed by that path did not come in time.
-    bool has_timed_out(uint8_t index) const {
-        return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
-    }
-    // The judgement of its probe time-outs; Usable while it carries no packets.
-    path::Health health(uint8_t index, base::TimePoint now) const {
-        return deliveries_[index] != nullptr ? deliveries_[index]->liveness().health(now)
-                                             : path::Health::Usable;
-    }
     // Node: datagrams of that class have taken another socket, so that the SNAPT sees them at
     // another address although nothing has moved.
     bool has_changed_socket(const wire::Space& space, base::TimePoint now) const {
@@ -313,6 +302,8 @@ class PathSet {
     }
     // The ways that the classes take on the path; null: each its own.
     const path::ClassWays* class_ways(uint8_t index) const { return class_ways_[index].get(); }
+    // Something that could have been acknowledged is not.
+    bool has_unconfirmed_class(uint8_t index, base::TimePoint now) const;
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
@@ -321,11 +312,11 @@ class PathSet {
     uint16_t announcement_number() const { return announcement_number_; }
 
   private:
-    // A mere question leaves the state of the path as it is.
+    void settle(Path& path) const;
+    // A path that is validated stays so when it is merely asked.
     enum class Asks : uint8_t { Validation, Question };
-    void start_challenge(Path& path, Tuple& tuple, Asks asks, base::TimePoint now);
     void announce_anew(Asks asks, base::TimePoint now);
-    static bool mend(Path& path);
+    void start_challenge(Path& path, Tuple& tuple, base::TimePoint now, Asks asks);
     static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
     static std::optional<path::ClassWay> way_of_sending(const Tuple& tuple);
     void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
@@ -334,19 +325,19 @@ class PathSet {
                     const base::Endpoint& local,
                     base::TimePoint now);
     static void forget_other_tuples(Path& path);
-    void expect_answer(Path& path, base::TimePoint now);
+    void expect_answer(uint8_t index, base::TimePoint now);
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
     ClassMask silent_classes(const Path& path, base::TimePoint now) const;
     static base::Duration ask_after(const Path& path);
-    static base::Duration doubt_after(const Path& path);
-    static void note_unconfirmed(Path& path, base::TimePoint now);
-    static bool confirm(Path& path, uint64_t outstanding, base::TimePoint now);
-    base::TimePoint proof_deadline(uint8_t index) const;
-    void ask_for_proof(uint8_t index, base::TimePoint now);
-    bool on_proof_missing(uint8_t index, base::TimePoint now);
-    static void expect_nothing(Path& path);
+    void confirm(uint8_t index, base::TimePoint now);
+    bool is_judged(uint8_t index) const;
+    static base::Duration least_timeout(uint8_t index);
+    base::Duration probe_timeout(uint8_t index) const;
+    base::TimePoint health_deadline(uint8_t index) const;
+    void on_health_due(uint8_t index, base::TimePoint now);
+    void hasten(uint8_t index, base::TimePoint now);
     void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
     base::Duration expected_rtt(uint8_t index) const;
@@ -359,28 +350,26 @@ class PathSet {
     };
     std::optional<Arrival>
     soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
+    bool is_other_heard(uint8_t index, PathMask paths) const;
+    base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     path::Delivery& delivery_of(uint8_t index) {
         auto& delivery = deliveries_[index];
         if (delivery == nullptr) {
-            delivery =
-                std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
+            delivery = std::make_unique<path::Delivery>(paths_[index].rtt, paths_[index].liveness,
+                                                        &paths_[index].search, memory_);
         }
         return *delivery;
     }
     void forget_delivery(uint8_t index);
-    bool is_probed(uint8_t index) const;
-    bool is_other_heard(uint8_t index, PathMask paths) const;
-    base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
     base::TimePoint ping_deadline(uint8_t index) const;
     bool take_ping(uint8_t index);
     std::optional<Probe> ping_probe(uint8_t index);
+    void note_asked(uint8_t index, base::TimePoint now);
     void forget_round_trips(uint8_t index);
-    // Nothing has been answered for as long as makes a path doubtful.
-    bool is_late(uint8_t index, base::TimePoint now) const;
-    base::TimePoint silence_deadline(const Path& path) const;
-    // The deadline has passed. True when the caller must be told.
-    bool on_silence(uint8_t index, base::TimePoint now);
+    bool follow_health(uint8_t index, base::TimePoint now);
+    base::TimePoint request_deadline(uint8_t index) const;
+    bool on_request_due(uint8_t index, base::TimePoint now);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
@@ -394,7 +383,6 @@ class PathSet {
                          base::TimePoint now);
     void note_class_arrived(uint8_t index, base::TimePoint now);
     void note_unmarked_answered(uint8_t index, base::TimePoint since);
-    bool has_unconfirmed_class(uint8_t index, base::TimePoint now) const;
     std::optional<Destination> destination_by(uint8_t index,
                                               base::TrafficClass traffic_class,
                                               path::ClassWay way,
@@ -455,7 +443,6 @@ class PathSet {
     uint8_t acknowledged_by_ = 0;  // the path that brought them
     PathMask repeating_ = 0;       // paths with repeats in their logs
     uint32_t named_repeats_ = 0;   // repeated datagrams that this frame named
-    base::Duration acknowledged_interval_{};
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: the path before a move that is not answered yet
     uint16_t announcement_number_ = 0;

@@ -13,16 +13,14 @@ namespace {
 
 // Longer than a challenge lives: the next question comes from another retry().
 constexpr base::Duration kNoRepetition = base::seconds(60);
-constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
 }  // namespace
 
 void PathSet::give_up(uint8_t index) {
     Path& path = paths_[index];
     path.validation = Validation::Failed;
-    path.settle();
-    path.unanswered_since = base::kNever;
-    path.needs_proof = false;
+    path.liveness.begin_anew();
+    settle(path);
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;
     path.tuples[kLtLd].challenged_at = base::kNever;
@@ -39,7 +37,7 @@ void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) 
         for (Tuple& any : path.tuples) {
             any.remote = remote;
         }
-        start_challenge(path, tuple, Asks::Question, now);
+        start_challenge(path, tuple, now, Asks::Question);
         path.announcements_due = 0;
         path.announce_again_at = base::kNever;
     }
@@ -55,7 +53,7 @@ void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
     for (Tuple& tuple : path.tuples) {
         tuple.remote = remote;
     }
-    announce_anew(Asks::Question, now);  // an answer ends a doubt
+    announce_anew(Asks::Question, now);
 }
 
 uint64_t PathSet::room_for(const Path& path, base::TrafficClass traffic_class) {

@@ -22,16 +22,17 @@ enum class Role : uint8_t { Node, Snapt };
 
 enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
 // Whether the address of a path is known to work (RFC 9000 section 8.2). Failed: nothing but an
-// answer to a challenge, or a new validation, makes the path usable again.
+// answer to a challenge makes the path usable again.
 enum class Validation : uint8_t { None, Pending, Done, Failed };
 std::string_view to_string(PathState state);
+PathState state_of(Validation validation, path::Health health);
 
 // Share of a path's room reserved for the low-delay classes, so that they do not wait behind
 // others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
 
 // Interval between repetitions of unanswered announcements and challenges: first, then growing.
-inline constexpr base::Duration kFirstProbeInterval = base::milliseconds(40);
+inline constexpr base::Duration kFirstProbeInterval = path::Liveness::kProbeInterval;
 inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
 inline base::Duration longer_interval(base::Duration interval) {
     return std::min<base::Duration>(interval * 2, kLongestProbeInterval);
@@ -43,6 +44,9 @@ inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 inline constexpr uint32_t kShortProbeBytes = 64;
 // Part of an unproven tuple's limit kept free for repetitions of the challenge.
 inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
+
+// The index of lt-ld in the tuples of a path: the class that speaks for it.
+inline constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
 // Address and port of the other end as one class of a path sees it: a NAT may map each socket
 // differently.
@@ -67,13 +71,11 @@ struct Tuple {
 };
 
 struct Path {
-    PathState state = PathState::Unknown;  // settle() alone sets it
+    PathState state = PathState::Unknown;  // PathSet::settle() sets it
     Validation validation = Validation::None;
-    path::Health health = path::Health::Usable;
-    void settle();
+    path::Liveness liveness;
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
     bool has_answered = false;  // answered a challenge since it was added or was last dead
-    bool is_suspect = false;    // node: a lower layer says that it may soon carry nothing
     uint8_t announcements_due = 0;
     bool was_asked_again = false;  // node: after its first answer
     uint16_t mtu = 1500;           // an outer IP packet's, in the direction that this end sends
@@ -100,10 +102,6 @@ struct Path {
     // Bytes that may be sent before the sender has room again, kReservedRoomBytes of it only for
     // low-delay classes. Set for TCP, and for UDP while a socket is full.
     uint64_t room_bytes = UINT64_MAX;
-    // When the oldest unanswered datagram that expects an answer was sent.
-    base::TimePoint unanswered_since = base::kNever;
-    // Node: datagrams that came without a pause.
-    uint32_t burst_datagrams = 0;
     path::KeepaliveLearner keepalive;  // node
     // SNAPT: requests for a sign of life over control: interval, time of the latest, whether it is
     // open, when it was answered.
@@ -125,15 +123,6 @@ struct Path {
     uint64_t lost_datagrams = 0;
     uint64_t late_datagrams = 0;       // arrived after they had been declared lost
     uint64_t duplicate_datagrams = 0;  // arrived twice, in the direction that this end receives
-
-    // Datagrams with packets whose arrival is not confirmed, and since when there are any
-    // (path_proof.cpp).
-    uint64_t unconfirmed_datagrams = 0;
-    base::TimePoint unconfirmed_since{};
-    // Only proof of arrival ends the silence; incoming datagrams do not.
-    bool needs_proof = false;
-    base::TimePoint proof_wanted_from{};
-    base::Duration proof_patience{};
 };
 
 // A set of paths: bit n is the path with index n.

@@ -380,7 +380,7 @@ class Session : public flow::FlowOwner {
     void note_gap(const Opened& opened, uint64_t next, base::TimePoint now);
     void
     acknowledge(const Opened& opened, const BodyFacts& facts, AckKind kind, base::TimePoint now);
-    bool note_arrival(const Opened& opened,
+    void note_arrival(const Opened& opened,
                       const wire::Space& arrival,
                       bool is_highest,
                       base::TimePoint now);
@@ -408,11 +408,6 @@ class Session : public flow::FlowOwner {
                       EpochState& epoch,
                       const wire::Ack& ack,
                       const wire::AckRange& range,
-                      base::TimePoint now);
-    void take_highest(const Opened& opened,
-                      EpochState& epoch,
-                      const wire::Space& space,
-                      uint64_t highest,
                       base::TimePoint now);
     static uint8_t arrival_path(const Opened& opened);
     bool may_be_repeat(const Opened& opened, base::TimePoint now) const;

@@ -1,6 +1,9 @@
 // Frames of a received datagram whose body was valid as a whole.
 #include "common/session/session.hpp"
 
+#include <algorithm>
+#include <bit>
+
 namespace continuo::session {
 
 using base::DropReason;
@@ -72,8 +75,8 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             return;  // the frames that follow belong to a session that has ended
         }
     }
-    if (has_ack) {
-        paths_.on_acks_read(now);
+    for (unsigned left = has_ack ? paths_.on_acks_read(now) : 0U; left != 0; left &= left - 1) {
+        host_.on_path_changed(*this, static_cast<uint8_t>(std::countr_zero(left)), now);
     }
     const bool is_announced = is_repeating || has_moved;
     if (is_announced || remapped != 0) {
@@ -104,26 +107,6 @@ EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
     return opened.epoch == current_.get() ? previous_.get() : nullptr;
 }
 
-// The number was not known to have arrived: datagrams on that path get through.
-void Session::take_highest(const Opened& opened,
-                           EpochState& epoch,
-                           const wire::Space& space,
-                           uint64_t highest,
-                           TimePoint now) {
-    SendSpace& sent = epoch.send_spaces[space_slot(wire::space_number(space))];
-    if (sent.highest_acknowledged && highest <= *sent.highest_acknowledged) {
-        return;
-    }
-    sent.highest_acknowledged = highest;
-    if (paths_.is_repeated(epoch.number, wire::space_number(space), highest)) {
-        return;  // it may have come by another path
-    }
-    const uint64_t outstanding = sent.next - 1 - highest;
-    if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
-        host_.on_path_changed(*this, space.path, now);
-    }
-}
-
 void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
     EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
     if (epoch == nullptr) {
@@ -138,7 +121,9 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         drops_.add(DropReason::BadBody);  // acknowledges numbers that were never sent
         return;
     }
-    take_highest(opened, *epoch, ack.space, ack.highest, now);
+    auto& highest =
+        epoch->send_spaces[space_slot(wire::space_number(ack.space))].highest_acknowledged;
+    highest = std::max<uint64_t>(highest.value_or(0), ack.highest);
     if (sent.named == nullptr) {
         sent.named = std::make_unique<NamedNumbers>();
     }

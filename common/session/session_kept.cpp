@@ -40,11 +40,12 @@ bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint no
     const Duration patience =
         path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
-        path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
+        path.liveness.silent_since() == base::kNever ||
+        now - path.liveness.silent_since() < patience) {
         return false;
     }
     // Acknowledgements of another path may come by the active one.
-    return paths_.active() == way.destination.path || paths_.has_timed_out(way.destination.path);
+    return paths_.active() == way.destination.path || path.liveness.timeouts() > 0;
 }
 
 // No later packet of the flow would reveal its loss, only its sender's timer.

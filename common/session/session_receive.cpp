@@ -160,7 +160,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     wire::Space arrival = opened.header.space();
     arrival.path = arrival_path(opened);
     const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
-    const bool ends_doubt = note_arrival(opened, arrival, is_highest, now);
+    note_arrival(opened, arrival, is_highest, now);
     if (facts.copy) {
         epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
             facts.copy->sequence);
@@ -182,9 +182,6 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     acknowledge(opened, facts, is_refused ? AckKind::Received : AckKind::Applied, now);
     apply_frames(opened, may_repeat, now);
-    if (ends_doubt) {
-        host_.on_path_changed(*this, arrival.path, now);
-    }
 }
 
 // When a silent path is heard again, everything sent into its silence appears missing. That is not
@@ -224,8 +221,8 @@ void Session::acknowledge(const Opened& opened,
     ledger.on_datagram(arrival, now);
 }
 
-// A valid datagram came on that path. True when it ends a doubt.
-bool Session::note_arrival(const Opened& opened,
+// A valid datagram came on that path.
+void Session::note_arrival(const Opened& opened,
                            const wire::Space& arrival,
                            bool is_highest,
                            TimePoint now) {
@@ -247,8 +244,8 @@ bool Session::note_arrival(const Opened& opened,
             }
         }
     }
-    const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
-                                                    datagram.bytes.size(), is_highest, now);
+    paths_.on_authenticated(arrival, datagram.from, datagram.to, datagram.bytes.size(), is_highest,
+                            now);
     paths_.on_received(arrival.path, outer_bytes_of(opened));
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
@@ -258,7 +255,6 @@ bool Session::note_arrival(const Opened& opened,
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
         paths_.trust(arrival);
     }
-    return ends_doubt;
 }
 
 void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {

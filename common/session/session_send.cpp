@@ -241,13 +241,12 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         destination = paths_.destination(TrafficClass::LtLd, now);
     }
     const bool is_keepalive = has_control_room(destination);
-    if (!is_keepalive) {
-        const auto ack = next_lone_ack(now);
-        if (ack && ack->due_at <= now) {
-            destination = ack->destination;
-        } else if (epoch->encoder.wants_floor()) {
-            destination = paths_.upkeep_destination(now);
-        }
+    const auto ack = next_lone_ack(now);
+    const bool owes_ack = ack && ack->due_at <= now;
+    if (!is_keepalive && owes_ack) {
+        destination = ack->destination;
+    } else if (!is_keepalive && epoch->encoder.wants_floor()) {
+        destination = paths_.upkeep_destination(now);
     }
     if (!has_control_room(destination)) {
         return false;
@@ -265,6 +264,10 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     }
     write_frames(*draft, body, !is_keepalive, now);
     if (body.size() > 0) {
+        // A node that asks because it hears nothing tells then what has come.
+        if (settings_.role == Role::Snapt && paths_.has_unconfirmed_class(destination->path, now)) {
+            wire::Ping{}.serialize(body);
+        }
         write_closed(*epoch, body, body.room(), now);
     }
     epoch->encoder.end_datagram();
@@ -276,6 +279,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
+    if (owes_ack) {
+        paths_.expect_more(destination->path, now);
+    }
     return true;
 }
 

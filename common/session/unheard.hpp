@@ -1,9 +1,9 @@
 // Unheard: accounts for datagrams that SNAPT sends while its node acknowledges nothing. After
-// T_doubt they are not charged for the time being; after T_dead (docs/PROTOCOL.md section 5.1) they
-// count as undelivered, and only a probe leaves now and then, whose acknowledgement ends this
-// state. If the node is heard earlier, the datagrams count as delivered, also when it is heard from
-// another address: SNAPT repeats them there. A node could withhold its acknowledgements, so data
-// sent into silences is free only up to kFreeAtFirst bytes and a fraction of what was delivered.
+// kSilentAfter they are not charged for the time being; after kGoneAfter they count as
+// undelivered, and only a probe leaves now and then, whose acknowledgement ends this state. If the
+// node is heard earlier, the datagrams count as delivered, also when it is heard from another
+// address: SNAPT repeats them there. A node could withhold its acknowledgements, so data sent into
+// silences is free only up to kFreeAtFirst bytes and a fraction of what was delivered.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -17,8 +17,8 @@ namespace continuo::session {
 // Flow::unheard holds the bytes of each flow; at most all flows of the session have some.
 class Unheard {
   public:
-    static constexpr base::Duration kSilentAfter = base::seconds(2);  // longest T_doubt
-    static constexpr base::Duration kGoneAfter = base::seconds(10);   // T_dead
+    static constexpr base::Duration kSilentAfter = base::seconds(2);  // longer than a move takes
+    static constexpr base::Duration kGoneAfter = base::seconds(10);   // a node gives up
     static constexpr base::Duration kProbeInterval = base::seconds(1);
     // Limit of uncharged inner bytes: kFreeAtFirst, plus 1/kFreeDivisor of the bytes delivered, at
     // most kMostFree at once. Probes to a node that is gone are always free.

@@ -36,7 +36,11 @@ start_snapt 1
 add_user alice
 
 moves() { cnapt_json status | json 'd["handovers"]["count"]'; }
-are_usable() { equal "$(cnapt_json paths | json '" ".join(sorted(p["interface"] + " " + p["state"] for p in d if p["transport"] == "udp"))')" "up1 usable wifi usable"; }
+# One that is not in use is asked when somebody wants to know.
+are_usable() {
+    in_ns node cnapt ping zrh-1 --count 1 --socket "$work/cnapt.sock" >/dev/null 2>&1
+    equal "$(cnapt_json paths | json '" ".join(sorted(p["interface"] + " " + p["state"] for p in d if p["transport"] == "udp"))')" "up1 usable wifi usable"
+}
 fetches() { in_ns node curl -sf -m 5 -o /dev/null "http://$inet4/file"; }
 received() { in_ns node cat "/sys/class/net/$1/statistics/rx_bytes"; }
 control_works() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }

@@ -22,7 +22,8 @@ claim "the other one leads to the second SNAPT" wait_for 10 active_of zrh-2 up2
 
 spawn inet iperf_server iperf3 -s
 wait_for 10 listens inet 5201
-spawn node upload iperf3 -c "$inet4" -u -b 200M -l 1000 -t 120
+# The socket's buffer is full before the path is doubted (250 ms).
+spawn node upload iperf3 -c "$inet4" -u -b 500M -l 1300 -t 120
 sent_at_least() { [ "$(in_ns node cat /sys/class/net/cnapt0/statistics/tx_bytes)" -gt "$1" ]; }
 claim "an upload is under way" wait_for 10 sent_at_least 5000000
 

@@ -13,6 +13,7 @@ using base::milliseconds;
 using base::seconds;
 using base::TrafficClass;
 using path::ClassWay;
+using path::Delivery;
 using session::PathState;
 using session::TransmitItem;
 
@@ -92,7 +93,8 @@ class ClassWaysSim : public ::testing::Test {
             send(pair_.node, traffic_class, kVoice);
             send(pair_.snapt, traffic_class, kVoice);
             pair_.run_for(kCallInterval);
-            const base::TimePoint since = pair_.node.session->paths().path(0).unanswered_since;
+            const base::TimePoint since =
+                pair_.node.session->paths().path(0).liveness.silent_since();
             longest_unanswered_ = std::max(
                 longest_unanswered_, since == base::kNever ? base::Duration{} : pair_.now - since);
         }
@@ -233,6 +235,13 @@ class DroppedMarkSim
     DroppedMarkSim() : ClassWaysSim(link_of(std::get<2>(GetParam()))) {}
     void drop_marks() {
         const auto [form, traffic_class, round_trip] = GetParam();
+        const base::Duration timeout = pair_.node.session->paths().path(0).rtt.probe_timeout();
+        ask_ = std::max<base::Duration>(timeout, path::Liveness::kAskAfter);
+        if (traffic_class == TrafficClass::LtLd) {
+            ask_ += timeout + kUnmarkedTwice;
+        } else if (form.is_dropped_down) {
+            ask_ += timeout;
+        }
         pair_.is_item_swallowed =
             [form = form, traffic_class = traffic_class](bool is_up, const TransmitItem& item) {
                 return (is_up ? form.is_dropped_up : form.is_dropped_down) &&
@@ -246,8 +255,9 @@ class DroppedMarkSim
         };
         EXPECT_EQ(way_at(pair_.node, traffic_class), way(form.is_dropped_up));
         EXPECT_EQ(way_at(pair_.snapt, traffic_class), way(form.is_dropped_down));
-        // The path itself works meanwhile: T_doubt, and a round trip.
-        EXPECT_LT(longest_unanswered_, kAsk + kAnswer + milliseconds(std::get<2>(GetParam())));
+        // The path itself works meanwhile: its question, and a round trip.
+        EXPECT_LE(longest_unanswered_, ask_ + milliseconds(std::get<2>(GetParam())) +
+                                           Delivery::kAskedAckDelay + kCallInterval);
         const size_t up = pair_.snapt.delivered.size();
         const size_t down = pair_.node.delivered.size();
         call_for(seconds(5), traffic_class);
@@ -261,12 +271,18 @@ class DroppedMarkSim
             }
         }
     }
-    // Both ends, one after the other: T_ask, the own way alone, rounds at most 250 ms apart, and
-    // round trips for the evidence, the first answer and the last.
+    // Both ends, one after the other: the question of the path, the own way alone, rounds at most
+    // 250 ms apart, and round trips for the evidence, the first answer and the last.
     base::Duration most() const {
         const auto round_trip = milliseconds(std::get<2>(GetParam()));
-        return 2 * (kAsk + path::kProofs * milliseconds(250) + 4 * round_trip);
+        return 2 * (ask_ + path::kProofs * milliseconds(250) + 4 * round_trip);
     }
+    // From the first sending of a CHALLENGE to the second without the mark: the answer to the first
+    // of these has it.
+    static constexpr base::Duration kUnmarkedTwice = (1 + 2 + 4) * session::kFirstProbeInterval;
+    // A PING after max(PTO, 500 ms). Where it is dropped itself, or its ACK with the packets that
+    // carry it, a CHALLENGE follows after a PTO.
+    base::Duration ask_{};
 };
 
 TEST_P(DroppedMarkSim, IsLeftOutWhereACallBegins) {
@@ -376,7 +392,7 @@ TEST_F(ClassWaysSim, ASilentPathIsNoMatterOfClasses) {
     send_for(pair_.node, seconds(2));
     pair_.is_item_swallowed = [](bool, const TransmitItem&) { return true; };
     send_for(pair_.node, seconds(5));
-    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Doubtful);
+    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Dead);
     EXPECT_EQ(way_at(pair_.node), ClassWay::Own);
 }
 

@@ -134,7 +134,7 @@ TEST(MultipathSim, WhatAFlowSentIntoTheSilenceOfItsPathComesByAnother) {
     two.talk(milliseconds(300));
     ASSERT_EQ(two.up_flow_->paths.pinned, 0);
     two.cut(0);
-    two.talk(milliseconds(400));
+    two.talk(milliseconds(240));
     const uint32_t first = two.sent_up;
     for (int i = 0; i < 100 && two.up_flow_->paths.pinned == 0; ++i) {
         two.send_up();

@@ -79,15 +79,15 @@ TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
     EXPECT_EQ(pair.node.paths_changed.size(), before + 1);
 }
 
-TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstDatagram) {
+TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstAnswer) {
     SessionPair pair({});
     send_for(pair, seconds(2));
     cut(pair, kCertain);
-    send_for(pair, seconds(4));
+    send_for(pair, milliseconds(1000));
     ASSERT_EQ(state(pair), PathState::Doubtful);
     cut(pair, 0);
-    send_for(pair, seconds(2));
-    EXPECT_EQ(state(pair), PathState::Usable);
+    send_for(pair, milliseconds(600));
+    EXPECT_EQ(state(pair), PathState::Usable) << "announcements at intervals that double";
     EXPECT_EQ(pair.node.silent_paths, std::vector<PathState>{PathState::Doubtful});
 }
 
@@ -149,6 +149,37 @@ TEST(PathSim, APacketWithoutAnAnswerOverALongRoundTripCostsAPing) {
     EXPECT_LE(bytes, 300U);
     EXPECT_EQ(state(pair), PathState::Usable);
     EXPECT_TRUE(pair.node.silent_paths.empty());
+}
+
+// A node that only receives sends nothing but acknowledgements, which nobody answers.
+TEST(PathSim, AStreamThatEndsSuddenlyIsAskedAbout) {
+    SessionPair pair({});
+    send_for(pair, milliseconds(100));
+    const auto stream_for = [&](base::Duration span) {
+        const flow::Flow& up = pair.node.flow(voice_tuple(), TrafficClass::HtLd);
+        flow::Flow* const down = pair.snapt.session->flow_at(up.index);
+        ASSERT_NE(down, nullptr);
+        packet::HeaderFields fields;
+        fields.source = voice_tuple().remote;
+        fields.destination = voice_tuple().local;
+        fields.protocol = packet::Protocol::Udp;
+        fields.source_port = voice_tuple().remote_port;
+        fields.destination_port = voice_tuple().local_port;
+        fields.ttl = 64;
+        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
+            pair.snapt.send(*down, make_packet(fields, std::vector<uint8_t>(1000)), {}, pair.now);
+            pair.run_for(milliseconds(10));
+        }
+    };
+    stream_for(seconds(2));
+    pair.record = true;
+    pair.run_for(seconds(20));
+    EXPECT_LE(pair.recorded_up.size(), 3U) << "a PING at its end, and a keepalive";
+    EXPECT_EQ(state(pair), PathState::Usable);
+    stream_for(seconds(2));
+    cut(pair, kCertain);
+    stream_for(milliseconds(900));
+    EXPECT_EQ(state(pair), PathState::Doubtful);
 }
 
 TEST(PathSim, ANodeCanKeepPathsAliveForFlowsOnly) {

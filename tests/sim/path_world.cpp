@@ -31,9 +31,10 @@ Duration PathWorld::timeout_of(const PathView& view) {
     return view.smoothed_rtt > Duration{} ? view.probe_timeout : kUnmeasuredTimeout;
 }
 
-// path::Liveness: a probe time-out, and one twice as long.
+// path::Liveness: a probe time-out, the probes, and another one for the last of them.
 Duration PathWorld::doubt_of(const PathView& view) {
-    return std::max<Duration>(3 * timeout_of(view), path::Liveness::kDoubtfulAfter);
+    constexpr Duration kProbing = (path::Liveness::kProbes - 1) * path::Liveness::kProbeInterval;
+    return std::max<Duration>(2 * timeout_of(view) + kProbing, path::Liveness::kDoubtfulAfter);
 }
 
 // --- The truth
@@ -253,7 +254,7 @@ void PathWorld::take(const Event& event) {
             }
         }
     }
-    taken.liveness.on_heard();
+    taken.liveness.on_heard(now_);
     taken.in_vain_since = base::kNever;
     taken.view.is_validated = true;
     taken.view.answered_at = now_;
@@ -312,8 +313,12 @@ void PathWorld::look_at_health() {
             if (!each.has_view) {
                 continue;
             }
-            each.liveness.on_time(timeout_of(each.view), now_);
-            const Health health = each.liveness.health(now_);
+            if (each.liveness.on_time(timeout_of(each.view), now_)) {
+                Candidate probed{slot, {}, transport};
+                probed.to.port = each.view.port;
+                send_question(probed);
+            }
+            const Health health = each.liveness.health();
             const bool has_hole = transport == Transport::Tcp && links_[slot].has_hole &&
                                   links_[slot].tells_hole && each.liveness.timeouts() > 0;
             has_news_ = has_news_ || health != each.view.health || has_hole != each.view.has_hole;
@@ -402,11 +407,19 @@ void PathWorld::ask(const Candidate& candidate) {
         asked.view.uplink = slot;
         asked.view.port = candidate.to.port;
     }
-    asked.liveness.on_sent(false, true, 0, now_);
+    send_question(candidate);
+}
+
+void PathWorld::send_question(const Candidate& candidate) {
+    const uint8_t slot = candidate.uplink;
+    const Link& link = links_[slot];
+    const bool is_tcp = candidate.transport == Transport::Tcp;
+    way(slot, candidate.transport).liveness.on_sent(false, true, 0, now_);
     const bool is_lost =
         below(100) < link.loss_percent || (!is_tcp && link.is_throttled && one_in(2));
     if (leads(slot) && !is_lost &&
         (is_tcp ? !is_blocked(slot) : passes_udp(slot, candidate.to.port))) {
+        const Duration wakes = std::max<Duration>(link.slow_until - now_, Duration{});
         plan(Kind::Answer, candidate, link.rtt + wakes);
     }
 }

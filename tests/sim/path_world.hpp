@@ -127,6 +127,7 @@ class PathWorld {
     void watch_rests();
     void forget(uint8_t slot);
     void ask(const policy::Candidate& candidate);
+    void send_question(const policy::Candidate& candidate);
     void trace(const policy::PathPlan& plan) const;
     void plan(Kind kind, const policy::Candidate& way, base::Duration after);
     void watch();

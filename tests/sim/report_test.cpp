@@ -314,10 +314,11 @@ TEST_F(OneWaySim, DownTrafficDoesNotEndADoubtAboutTheWayUp) {
     pair_->node.when_changed = {};  // there is nowhere to go
     send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
     swallow(true);
-    send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
+    // Owed for a second and two intervals of ACKs at most: not dead before (path::Liveness).
+    send_for(seconds(1), {milliseconds(20), milliseconds(5), 400});
     EXPECT_EQ(path(pair_->node).state, PathState::Doubtful);
     EXPECT_EQ(doubts_.size(), 1U);
-    send_for(seconds(10), {milliseconds(20), milliseconds(5), 400});
+    send_for(seconds(2), {milliseconds(20), milliseconds(5), 400});
     EXPECT_EQ(path(pair_->node).state, PathState::Dead);
     pair_->record = true;
     const uint64_t acks_before = pair_->node.session->counters().acks_sent;

@@ -24,10 +24,12 @@ struct Acknowledged {
     void acknowledge(uint32_t first,
                      uint32_t last,
                      base::TimePoint now,
-                     std::optional<uint32_t> clock = std::nullopt) const {
+                     std::optional<uint32_t> clock = std::nullopt,
+                     uint32_t interval_ms = 0) const {
         wire::Ack ack;
         ack.space = space;
         ack.highest = last;
+        ack.interval_ms = interval_ms;
         ack.clock = clock.value_or(path::RelativeDelay::clock_at(now));
         paths.on_ack_range(epoch, ack, {first, last, wire::AckKind::Applied}, space.path);
         paths.on_acks_read(now);

@@ -50,8 +50,7 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                number_of(path.announce_again_at),
                                path.announce_interval.count(),
                                static_cast<int64_t>(path.received_datagrams),
-                               number_of(path.unanswered_since),
-                               path.burst_datagrams,
+                               number_of(path.liveness.silent_since()),
                                learned.interval.count(),
                                number_of(learned.learned_at),
                                learned.idle_when_asked.count(),
@@ -69,11 +68,10 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                static_cast<int64_t>(path.loss.value_or(-1) * 1e9),
                                static_cast<int64_t>(path.lost_datagrams),
                                static_cast<int64_t>(path.late_datagrams),
-                               static_cast<int64_t>(path.unconfirmed_datagrams),
-                               number_of(path.unconfirmed_since),
-                               path.needs_proof,
-                               number_of(path.proof_wanted_from),
-                               path.proof_patience.count()});
+                               static_cast<int64_t>(path.validation),
+                               static_cast<int64_t>(path.liveness.health()),
+                               path.liveness.timeouts(),
+                               number_of(path.liveness.owed_since())});
 }
 
 // All visible state of an end, except its drops.

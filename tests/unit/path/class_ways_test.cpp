@@ -389,7 +389,8 @@ TEST_F(ClassWaysTest, LtLdThatIsConfirmedMeanwhileIsNotAsked) {
 
 TEST(Delivery, TellsWhatArrivedOfEachClassByItsWay) {
     RttEstimator rtt;
-    Delivery delivery(rtt);
+    Liveness liveness;
+    Delivery delivery(rtt, liveness);
     const TimePoint start{seconds(1)};
     const auto space_of = [](base::TrafficClass traffic_class) {
         return NumberSpace{3, wire::space_of(traffic_class, 0, 0)};

@@ -81,7 +81,8 @@ class LinkRun {
     }
 
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     uint64_t passed_bytes = 0;
     uint64_t sent = 0;
     uint64_t dropped = 0;  // of what was sent, by the link
@@ -160,8 +161,9 @@ class LinkRun {
                                      : std::nullopt);
             told_bytes += uint64_t{kBytes} * (ack.ranges[i].second - ack.ranges[i].first + 1);
         }
-        delivery.on_heard();
-        delivery.finish_ack(true, ack_every_, now_);
+        liveness.on_heard(now_);
+        delivery.set_peer_interval(ack_every_);
+        delivery.finish_ack(true, now_);
         acks_.pop_front();
     }
 
@@ -247,7 +249,8 @@ INSTANTIATE_TEST_SUITE_P(Links,
 // Bytes under way are counted once, even for duplicate, late and lost datagrams.
 TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     std::mt19937 random(7);
     TimePoint now{seconds(1)};
     std::set<uint32_t> acknowledged;
@@ -260,7 +263,7 @@ TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
         const uint32_t last = next - 1 - static_cast<uint32_t>(random() % std::min(next, 40U));
         const uint32_t first = last - std::min(last, static_cast<uint32_t>(random() % 30));
         delivery.on_range(kSpace, first, last, Delivery::Highest{});
-        delivery.finish_ack(true, {}, now);
+        delivery.finish_ack(true, now);
         delivery.on_time(now);
         for (uint32_t number = first; number <= last; ++number) {
             acknowledged.insert(number);
@@ -279,7 +282,8 @@ TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
 
 TEST(Delivery, ALostSizeProbeIsNoLoss) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     for (uint32_t i = 0; i < 10; ++i) {
         SentRun run = run_of(i, kBytes);
@@ -290,12 +294,12 @@ TEST(Delivery, ALostSizeProbeIsNoLoss) {
     }
     delivery.on_range(kSpace, 3, 9, Delivery::Highest{});
     delivery.on_range(kSpace, 0, 1, std::nullopt);
-    delivery.finish_ack(true, {}, now);
+    delivery.finish_ack(true, now);
     EXPECT_EQ(delivery.counters().lost_datagrams, 0U);
     EXPECT_EQ(delivery.rate().in_flight_bytes(), 0U) << "but nobody waits for it";
     // It comes after all.
     delivery.on_range(kSpace, 2, 2, std::nullopt);
-    delivery.finish_ack(true, {}, now);
+    delivery.finish_ack(true, now);
     EXPECT_EQ(delivery.counters().lost_datagrams, 0U);
     EXPECT_EQ(delivery.counters().delivered_datagrams, 10U);
 }
@@ -304,7 +308,8 @@ TEST(Delivery, ALostSizeProbeIsNoLoss) {
 // before it is acknowledged, or nothing would ever be learned again.
 TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     const auto send = [&](uint32_t number) {
         const SentRun run = run_of(number, kBytes);
@@ -314,7 +319,7 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     send(next++);
     now += milliseconds(1);
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
-    delivery.finish_ack(true, {}, now);
+    delivery.finish_ack(true, now);
     ASSERT_EQ(rtt.minimum(), milliseconds(1));
     const TimePoint began = now;
     const uint32_t first = next;
@@ -323,14 +328,15 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     }
     EXPECT_EQ(delivery.log().forgotten_datagrams(), 0U);
     delivery.on_range(kSpace, first, first + 9, Delivery::Highest{});
-    delivery.finish_ack(true, {}, now);
+    delivery.finish_ack(true, now);
     EXPECT_NEAR(static_cast<double>(base::to_ms(rtt.latest())), 2000, 30);
 }
 
 // 1 MB/s by a path that is not full; acknowledgements come back through a queue that grows.
 TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint began{seconds(1)};
     const auto sent_at = [&](uint32_t number) { return began + milliseconds(number); };
     struct Ack {
@@ -350,7 +356,7 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
             const TimePoint arrived_at = sent_at(told) + milliseconds(10);
             delivery.on_range(kSpace, told, told,
                               Delivery::Highest{{}, RelativeDelay::clock_at(arrived_at)});
-            delivery.finish_ack(true, {}, at);
+            delivery.finish_ack(true, at);
         }
     }
     EXPECT_GT(rtt.smoothed(), milliseconds(80));
@@ -361,7 +367,8 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
 
 TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
     const SentRun run = run_of(0, 1250, 50);
     delivery.on_sent(run, now);
@@ -370,7 +377,7 @@ TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     EXPECT_EQ(delivery.queueing(1250, now), milliseconds(31));
     EXPECT_FALSE(delivery.is_named(kSpace, 0));
     delivery.on_range(kSpace, 0, 49, Delivery::Highest{{}, RelativeDelay::clock_at(now)});
-    delivery.finish_ack(true, {}, now);
+    delivery.finish_ack(true, now);
     EXPECT_LE(delivery.queueing(1250, now), milliseconds(1)) << "all of it is there";
     EXPECT_TRUE(delivery.is_named(kSpace, 49));
     EXPECT_FALSE(delivery.is_named(kSpace, 50));
@@ -378,16 +385,17 @@ TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
 
 TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, kBytes), now);
     delivery.distrust_round_trips(now + milliseconds(1));
     delivery.on_sent(run_of(1, kBytes), now + milliseconds(2));
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
-    delivery.finish_ack(true, {}, now + milliseconds(30));
+    delivery.finish_ack(true, now + milliseconds(30));
     EXPECT_FALSE(rtt.has_sample());
     delivery.on_range(kSpace, 1, 1, Delivery::Highest{});
-    delivery.finish_ack(true, {}, now + milliseconds(32));
+    delivery.finish_ack(true, now + milliseconds(32));
     EXPECT_EQ(rtt.latest(), milliseconds(30));
 }
 
@@ -411,14 +419,15 @@ class FullPath {
     void arrive(uint32_t number, Duration after) {
         delivery.on_range(kSpace, number, number,
                           Delivery::Highest{{}, RelativeDelay::clock_at(now + after)});
-        delivery.finish_ack(true, {}, now + after + milliseconds(1));
+        delivery.finish_ack(true, now + after + milliseconds(1));
     }
     void expect_rate() const {
         EXPECT_NEAR(static_cast<double>(delivery.rate().bytes_per_s()), 1e6, 2e5);
     }
 
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     TimePoint now{seconds(1)};
 };
 
@@ -464,34 +473,15 @@ TEST(Delivery, AThinFlowBehindOthersPacketsDoesNotMakeAPathSlow) {
     }
 }
 
-// A datagram that a count told of is named later, when it is part of no sample and longer than it
-// was taken for.
-TEST(Delivery, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
-    RttEstimator rtt;
-    Delivery delivery{rtt};
-    const TimePoint now{seconds(1)};
-    delivery.on_sent(run_of(0, 100), now);
-    delivery.on_sent(run_of(1, kBytes, 20), now);
-    delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
-    delivery.on_count(kSpace, 1);
-    delivery.finish_ack(true, {}, now + milliseconds(10));
-    delivery.on_count(kSpace, 11);
-    ASSERT_EQ(delivery.rate().delivered_bytes(), 1100U) << "ten more, of 100 bytes";
-    delivery.distrust_samples(now + milliseconds(10));
-    delivery.on_range(kSpace, 1, 10, Delivery::Highest{});
-    delivery.on_count(kSpace, 11);
-    delivery.finish_ack(true, {}, now + milliseconds(20));
-    EXPECT_EQ(delivery.rate().delivered_bytes(), uint64_t{10} * kBytes);
-}
-
 TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
     RttEstimator rtt;
-    Delivery delivery{rtt};
+    Liveness liveness;
+    Delivery delivery{rtt, liveness};
     const TimePoint now{seconds(1)};
     const SentRun run = run_of(0, kBytes);
     delivery.on_sent(run, now);
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
-    delivery.finish_ack(false, {}, now + milliseconds(500));
+    delivery.finish_ack(false, now + milliseconds(500));
     EXPECT_FALSE(rtt.has_sample());
     EXPECT_EQ(delivery.counters().delivered_datagrams, 1U);
 }

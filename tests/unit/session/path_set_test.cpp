@@ -92,13 +92,6 @@ TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
 }
 
 TEST(PathSet, TheStateOfAPathFollowsFromValidationAndHealth) {
-    const auto state_of = [](Validation validation, path::Health health) {
-        Path path;
-        path.validation = validation;
-        path.health = health;
-        path.settle();
-        return path.state;
-    };
     using path::Health;
     for (const Health health : {Health::Usable, Health::Doubtful, Health::Dead}) {
         EXPECT_EQ(state_of(Validation::None, health), PathState::Unknown);
@@ -225,11 +218,17 @@ TEST(PathSet, TrafficIsSpreadOverProvenPathsThatAnswer) {
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0));
     snapt.prove(2, kAway);
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
-    const auto other = snapt.paths.destination_on(2, TrafficClass::HtHd, snapt.now);
-    snapt.paths.on_sent(*other, 1000, true, snapt.now);
-    snapt.now += base::seconds(3);
+    const tests::Acknowledged sent{snapt.paths, 1, space(2, TrafficClass::HtHd)};
+    sent.send(0, 4, 1400, snapt.now);
+    for (const TimePoint end = snapt.now + base::seconds(3); snapt.now < end;
+         snapt.now += milliseconds(10)) {
+        snapt.paths.on_time(snapt.now);
+    }
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0)) << "it owes an answer";
     snapt.paths.on_authenticated(space(2), kAway, kLocal, 100, false, snapt.now);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0))
+        << "the way down may be dead";
+    sent.acknowledge(0, 3, snapt.now);
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
 }
 

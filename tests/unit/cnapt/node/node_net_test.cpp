@@ -489,7 +489,7 @@ TEST_F(NodeTest, TcpThatCarriedIsAskedAtOnceByTheNextUplinkToo) {
                     "ip route add default via 192.0.2.1"));
     ASSERT_TRUE(wait([&] { return link.active_slot.has_value() && !link.is_on_stream; }));
     UdpFacts udp;
-    udp.unanswered_since = loop_.now();
+    udp.silent_since = loop_.now();
     udp.was_proven = true;
     EXPECT_EQ(link.fallback.decide(udp, loop_.now()).step, TcpFallback::Step::AskStream);
 }

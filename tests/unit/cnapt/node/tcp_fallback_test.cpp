@@ -14,7 +14,7 @@ constexpr TimePoint kStart{seconds(1000)};
 
 UdpFacts silent(bool was_proven) {
     UdpFacts udp;
-    udp.unanswered_since = kStart;
+    udp.silent_since = kStart;
     udp.was_proven = was_proven;
     return udp;
 }
@@ -75,8 +75,8 @@ TEST(TcpFallback, TcpThatCarriedAMomentAgoIsAskedAtOnce) {
     EXPECT_LE(waits.again_at, kStart + milliseconds(500));
 
     UdpFacts later = silent(true);
-    later.unanswered_since = kStart + kCarriedLately;
-    EXPECT_EQ(fallback.decide(later, later.unanswered_since + milliseconds(50)).step, Step::None);
+    later.silent_since = kStart + kCarriedLately;
+    EXPECT_EQ(fallback.decide(later, later.silent_since + milliseconds(50)).step, Step::None);
 }
 
 TEST(TcpFallback, AnotherUplinksUdpIsBetterThanTcp) {

@@ -4,6 +4,45 @@
 namespace continuo::session::path_tests {
 namespace {
 
+// A datagram with packets leaves, and nothing comes.
+void send_numbered(Node& node, uint32_t number) {
+    const tests::Acknowledged sent{node.paths, 1, space(0, TrafficClass::HtHd)};
+    sent.send(number, 1, 200, node.now);
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 200, true, node.now);
+}
+
+// Sends what is due for that long. PINGs are acknowledged 20 ms later if `answers`; returns how
+// many left.
+size_t pings_in(Node& node, base::Duration span, bool answers, bool hears = false) {
+    size_t pings = 0;
+    for (const TimePoint end = node.now + span; node.now < end; node.now += milliseconds(10)) {
+        node.paths.on_time(node.now);
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            if (!probe->has_ping) {
+                continue;
+            }
+            EXPECT_FALSE(probe->is_padded) << "a hole for long datagrams would swallow it";
+            path::SentRun run;
+            run.space = {1, wire::space_number(space(0))};
+            run.first = static_cast<uint32_t>(1000 + pings++);
+            run.count = 1;
+            run.bytes = run.last_bytes = 60;
+            run.asks = true;
+            node.paths.on_numbered(run, node.now);
+            if (answers) {
+                node.now += milliseconds(20);
+                node.paths.on_authenticated(space(0), kSnapt, kLocal, 60, true, node.now);
+                tests::Acknowledged{node.paths, 1, space(0)}.acknowledge(run.first, run.first,
+                                                                         node.now);
+            }
+        }
+        if (hears) {
+            node.paths.on_authenticated(space(0), kSnapt, kLocal, 1000, true, node.now);
+        }
+    }
+    return pings;
+}
+
 TEST(PathSet, AProbeWithoutAnAnswerKillsThePathAsTrafficDoes) {
     Node node;
     node.paths.add(0, kSnapt, 1500, node.now);
@@ -18,9 +57,9 @@ TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
     node.paths.probe(1, node.now);
-    node.stay_silent(base::seconds(8));
+    node.stay_silent(base::seconds(2));
     node.paths.activate(1, node.now);
-    node.stay_silent(base::seconds(3));
+    node.stay_silent(milliseconds(1300));
     EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
 }
 
@@ -38,8 +77,8 @@ TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
     ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
-    EXPECT_FALSE(node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
+    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful) << "the way up may be dead";
 }
 
 TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
@@ -86,61 +125,18 @@ TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
 }
 
-// Usable and without an open question.
-TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
+// A node that only receives sends acknowledgements, which nobody answers.
+TEST(PathSet, AStreamThatEndsIsAskedAboutOnce) {
     Node node;
     prove(node);
+    node.paths.expect_more(0, node.now);
     for (int i = 0; i < 20; ++i) {
+        node.now += milliseconds(10);
         node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
     }
-    node.now += base::seconds(1);
-    EXPECT_FALSE(node.paths.on_time(node.now));
-    const auto probe = node.paths.next_probe(node.now);
-    ASSERT_TRUE(probe && probe->announce && probe->challenge);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
-    node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
-    EXPECT_FALSE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
-    node.stay_silent(base::seconds(20));
+    EXPECT_EQ(node.paths.path(0).liveness.silent_since(), node.now);
+    EXPECT_EQ(pings_in(node, base::seconds(20), true), 1U);
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
-}
-
-TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
-    Node node;
-    prove(node);
-    node.now += milliseconds(100);
-    for (int i = 0; i < 20; ++i) {
-        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    }
-    const TimePoint last = node.now;
-    node.stay_silent(milliseconds(1500));
-    EXPECT_EQ(node.paths.path(0).unanswered_since, last);
-}
-
-// Sends with packets at once, and hears nothing.
-TEST(PathSet, TheSilenceOfASuspectPathIsBelievedSooner) {
-    Node plain;
-    prove(plain);
-    Node suspect;
-    prove(suspect);
-    suspect.paths.suspect(0, true);
-    // A round trip of 20 ms is known.
-    for (Node* node : {&plain, &suspect}) {
-        node->paths.ask(0, node->now);
-        const auto probe = node->paths.next_probe(node->now);
-        ASSERT_TRUE(probe && probe->announce && probe->challenge);
-        EXPECT_EQ(node->paths.path(0).state, PathState::Usable) << "asked, not doubted";
-        node->now += milliseconds(20);
-        node->paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node->now);
-        EXPECT_FALSE(node->paths.on_response(space(0), {probe->challenge->token}, node->now));
-        send_in_vain(*node, milliseconds(500));
-    }
-    EXPECT_EQ(plain.paths.path(0).state, PathState::Usable);
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Doubtful);
-    suspect.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, suspect.now);
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
-    suspect.paths.suspect(0, false);
-    send_in_vain(suspect, milliseconds(500));
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
 }
 
 TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
@@ -166,24 +162,6 @@ TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
     ASSERT_TRUE(challenge);
     EXPECT_TRUE(node.paths.on_response(space(0), {challenge->token}, node.now));
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
-}
-
-TEST(PathSet, AFewDatagramsAreNoBurst) {
-    Node node;
-    prove(node);
-    for (int i = 0; i < 5; ++i) {
-        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    }
-    node.now += base::seconds(5);
-    EXPECT_FALSE(node.paths.on_time(node.now));
-    EXPECT_FALSE(node.paths.next_probe(node.now));
-}
-
-// A datagram with packets leaves, and nothing comes.
-void send_numbered(Node& node, uint32_t number) {
-    const tests::Acknowledged sent{node.paths, 1, space(0, TrafficClass::HtHd)};
-    sent.send(number, 1, 200, node.now);
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 200, true, node.now);
 }
 
 // Its first answer came before the doubt, and it was asked once more for a better round trip.
@@ -228,6 +206,7 @@ TEST(PathSet, ANodeThatHearsNothingAfterPacketsSendsAPing) {
     ASSERT_TRUE(probe);
     EXPECT_TRUE(probe->has_ping);
     EXPECT_EQ(probe->path, 0);
+    EXPECT_GT(node.paths.next_deadline(), node.now) << "also if it could not leave";
 }
 
 TEST(PathSet, ASnaptSendsNoPingOfItsOwn) {
@@ -240,6 +219,85 @@ TEST(PathSet, ASnaptSendsNoPingOfItsOwn) {
         snapt.paths.on_time(snapt.now);
         EXPECT_FALSE(snapt.paths.next_probe(snapt.now)) << "it asks over control";
     }
+}
+
+// Packets leave and come, and nothing tells that they arrive.
+TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
+    Node node;
+    prove(node);
+    for (uint32_t i = 0; i < 4; ++i) {
+        send_numbered(node, i);
+    }
+    const TimePoint began = node.now;
+    size_t pings = 0;
+    while (node.paths.path(0).state == PathState::Usable && node.now - began < base::seconds(5)) {
+        pings += pings_in(node, milliseconds(10), false, true);
+    }
+    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    EXPECT_GE(pings, 1 + path::Liveness::kProbes);
+    pings_in(node, base::seconds(3), false, true);
+    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
+}
+
+TEST(PathSet, ThreePacketsWithoutAnAnswerBesideOthersThatComeAreNoReasonToAsk) {
+    Node node;
+    prove(node);
+    for (uint32_t i = 0; i < path::Liveness::kUnconfirmedDatagrams - 1; ++i) {
+        send_numbered(node, i);
+    }
+    EXPECT_EQ(pings_in(node, base::seconds(10), false, true), 0U);
+}
+
+// Nothing but a PING, which is due at once.
+TEST(PathSet, AHintIsAReasonForAPing) {
+    Node node;
+    prove(node);
+    node.now += base::seconds(5);
+    node.paths.ask(0, node.now);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe);
+    EXPECT_TRUE(probe->has_ping && probe->challenge);
+    EXPECT_FALSE(probe->announce || probe->is_padded);
+    EXPECT_FALSE(node.paths.next_probe(node.now));
+    EXPECT_FALSE(node.paths.is_in_doubt(node.now));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+}
+
+// A probe alone is no doubt: nothing is copied for it.
+TEST(PathSet, AfterOneTimeoutThePathIsAskedAndNotDoubted) {
+    Node node;
+    prove(node);
+    send_numbered(node, 0);
+    while (node.paths.path(0).liveness.timeouts() == 0) {
+        pings_in(node, milliseconds(10), false);
+        ASSERT_LT(node.now, TimePoint{base::seconds(20)});
+    }
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_FALSE(node.paths.is_in_doubt(node.now));
+    EXPECT_NE(node.paths.path(0).tuples[kLtLd].challenged_at, base::kNever)
+        << "asked by CHALLENGEs, without DSCP in turn";
+    pings_in(node, base::seconds(3), false);
+    EXPECT_TRUE(node.paths.is_in_doubt(node.now));
+}
+
+// A datagram that comes while the way up is dead is no reason to ask each time.
+TEST(PathSet, AFailingPathIsAskedTwoTimesASecondAtMost) {
+    Node node;
+    prove(node);
+    send_in_vain(node, base::seconds(20));
+    ASSERT_EQ(node.paths.path(0).state, PathState::Dead);
+    size_t asked = 0;
+    for (const TimePoint end = node.now + base::seconds(10); node.now < end;
+         node.now += milliseconds(1)) {
+        node.paths.expect_more(0, node.now);
+        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1000, true, node.now);
+        node.paths.on_time(node.now);
+        while (node.paths.next_probe(node.now)) {
+            ++asked;
+        }
+    }
+    EXPECT_GE(asked, 9U);
+    EXPECT_LE(asked, 21U);
 }
 
 constexpr base::Duration kLongest = base::seconds(25);
