@@ -127,7 +127,7 @@ class PathManager {
     base::TimePoint worked_since_{};               // while there is no trouble
     base::TimePoint tcp_ready_at_ = base::kNever;  // has answered in this trouble
     base::TimePoint resting_ready_at_ =
-        base::kNever;  // of those that rest one has answered in this trouble
+        base::kNever;  // one of those that rest has answered in this trouble
     LossWindow loss_;
     TcpTrial trial_;
     std::array<UplinkMemory, kMostUplinks> memory_;

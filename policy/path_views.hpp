@@ -30,7 +30,7 @@ struct UplinkFacts {
     uint8_t slot = 0;
     base::IpAddress local;
     uint32_t network = 0;    // interface: its addresses share their fate
-    base::IpAddress remote;  // of the SNAPT, in the uplink's IP version
+    base::IpAddress remote;  // the SNAPT's, in the uplink's IP version
     uint64_t cost = 0;       // order of the host's routes to there; the smallest is preferred
     bool has_route = true;
     bool can_carry = true;  // carrier, and Wi-Fi joined
@@ -50,7 +50,7 @@ struct PathTraffic {
 struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
-    uint16_t port = 0;  // of the SNAPT, that answered last; before: that is asked
+    uint16_t port = 0;  // the SNAPT's port that answered last; before: the one that is asked
     path::Health health = path::Health::Usable;
     bool is_validated = false;       // has answered, and the tuple has not changed since
     base::TimePoint answered_at{};   // something that left there was answered; zero: never
@@ -58,7 +58,7 @@ struct PathView {
     base::Duration probe_timeout{};  // PTO
     bool has_hole = false;           // TCP's full segments do not arrive
     bool has_full_queue = false;     // up: the sender has filled the link
-    uint64_t delivered_bytes = 0;    // of inner packets, both ways
+    uint64_t delivered_bytes = 0;    // inner packets, both ways
     PathTraffic up;
     PathTraffic down;
 };
@@ -66,7 +66,7 @@ struct PathView {
 struct PathSituation {
     std::span<const UplinkFacts> uplinks;
     std::span<const PathView> paths;
-    std::span<const uint16_t> udp_ports;  // of the SNAPT; not empty
+    std::span<const uint16_t> udp_ports;  // the SNAPT's; not empty
     uint16_t tcp_port = 0;                // 0: none
     std::span<const uint8_t> hints;       // slots of uplinks of which there is news
     bool is_busy = false;                 // packets were queued within the last second

@@ -24,7 +24,7 @@ class TcpTrial {
     void end() { is_on_ = false; }
     bool is_on() const { return is_on_; }
     uint32_t network() const { return network_; }
-    base::TimePoint next_at() const { return began_ + kTrial / 2; }  // of the half
+    base::TimePoint next_at() const { return began_ + kTrial / 2; }  // the half's end
     // Ends the trial with its verdict. `tcp` null, or not working: TCP fell silent.
     Verdict on_time(const PathView* tcp, bool works, base::TimePoint now) {
         if (tcp == nullptr || !works) {
@@ -59,7 +59,7 @@ class TcpTrial {
     bool is_on_ = false;
     bool is_half_ = false;  // the second
     bool has_path_ = false;
-    uint8_t uplink_ = 0;  // of TCP
+    uint8_t uplink_ = 0;  // TCP's
     uint32_t network_ = 0;
     double udp_bytes_per_s_ = 0;
     base::TimePoint began_{};  // the half

@@ -30,7 +30,7 @@ struct ClassKnobs {
     uint32_t min_bytes = 0;               // hold until this many bytes, or `hold`
     uint32_t max_bytes = 0;               // outer datagram; 0: path MTU
     std::optional<uint8_t> fill_percent;  // target of an aggregate, of the limit above; none: "mtu"
-    uint8_t dscp = 0;                     // of outer datagrams
+    uint8_t dscp = 0;                     // outer datagrams'
     Compression compression;
     base::Duration resequence{};  // longest wait of received packets of striped flows
     base::Striping striping = base::Striping::Packet;

@@ -41,8 +41,8 @@ struct Member {
 // Limits of what is parsed; beyond them the file is refused.
 inline constexpr size_t kMaxDocumentBytes = 256U << 10U;
 inline constexpr size_t kMaxLineBytes = 4096;
-inline constexpr size_t kMaxNesting = 32;         // of brackets and braces
-inline constexpr size_t kMaxDottedKeyParts = 16;  // of one key
+inline constexpr size_t kMaxNesting = 32;         // brackets and braces in each other
+inline constexpr size_t kMaxDottedKeyParts = 16;  // in one key
 
 // Parses `text`. On a syntax error there is no tree and `sink` has the reason.
 std::optional<Node> parse_toml(std::string_view text, DiagnosticSink& sink);

@@ -12,7 +12,7 @@
 namespace continuo::config {
 
 inline constexpr uint64_t kBitsPerByte = 8;
-inline constexpr int64_t kMicroseconds = 1'000'000;  // of a second
+inline constexpr int64_t kMicroseconds = 1'000'000;  // in a second
 
 // Units ns us ms s m min h d w; a unit is required.
 std::optional<base::Duration> parse_duration(std::string_view text);

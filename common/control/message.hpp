@@ -87,7 +87,7 @@ struct Continuation {
 };
 
 struct Hello {
-    std::vector<uint8_t> versions;  // of the datagram format, preferred first
+    std::vector<uint8_t> versions;  // versions of the datagram format, preferred first
     std::string node;
     std::string software;
     SessionId session_id{};               // accounting: chosen by the node, the same on every SNAPT
@@ -209,7 +209,7 @@ struct DirectoryEntry {
     std::string realm;
     std::vector<base::Endpoint> addresses;
     uint16_t load_permille = 0;
-    uint32_t price_permille = 1000;  // of the plan's price
+    uint32_t price_permille = 1000;  // share of the plan's price
     // With `addresses` one at least, kMaxDirectoryAddresses at most.
     std::vector<HostName> names{};
     VersionSet no_way_out{};  // the host of the SNAPT has no route for their packets
@@ -281,7 +281,7 @@ enum class AllowanceKind : uint8_t { Quota = 1, Credit = 2 };
 // In micro-denarii, as all money.
 struct AllowanceCredit {
     int64_t limit_ud = 0;     // how far the balance may be below zero
-    int64_t unbooked_ud = 0;  // what usage costs that is not booked yet
+    int64_t unbooked_ud = 0;  // cost of usage that is not booked yet
     bool operator==(const AllowanceCredit&) const = default;
 };
 // SNAPT to node: the user's allowance. Replaces the previous one.

@@ -139,7 +139,7 @@ class ServerControl final : private PskSource {
     std::deque<ServerEvent> events_;
     Identity identity_;
     std::optional<Named> named_;
-    std::array<uint8_t, 32> proof_{};  // of the user's key; says nothing about it
+    std::array<uint8_t, 32> proof_{};  // proof of the user's key; says nothing about it
     Hello hello_;
     Accept accept_;
     AssociationId association_;

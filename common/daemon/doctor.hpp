@@ -96,7 +96,7 @@ struct DaemonAnswer {
         Unknown,  // no permission, or no answer in time: one may run
     };
     Kind kind = Kind::Unknown;
-    report::JsonValue json;  // of an answer
+    report::JsonValue json;  // the answer
     std::string failure;     // one sentence, of the others
 };
 DaemonAnswer

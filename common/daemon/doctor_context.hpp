@@ -32,7 +32,7 @@ struct DoctorContext {
 
     report::Findings findings{};
     std::string config_failure{};  // remedy, for checks that need the configuration
-    DaemonAnswer status{};         // of the daemon
+    DaemonAnswer status{};         // the daemon's
 
     bool runs() const { return status.kind == DaemonAnswer::Kind::Answer; }
     bool is_absent() const { return status.kind == DaemonAnswer::Kind::Absent; }

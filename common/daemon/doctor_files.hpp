@@ -15,7 +15,7 @@ struct CheckedFiles {
     std::vector<std::string> read;     // without
     std::vector<std::string> kept;     // with keys, in its state folder
     std::string state;                 // folder
-    std::string socket;                // of the commands
+    std::string socket;                // the command socket
     const char* user = "";             // whom the daemon becomes
 };
 

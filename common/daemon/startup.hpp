@@ -49,7 +49,7 @@ void begin_process(bool verbose);
 std::optional<std::string> read_text_file(const std::string& path);
 
 // Before the first thread: `user` in root's place, and no more rights than starting needs
-// (io/privileges.hpp). `policy`: a file that reload reads too. False, and a log line, when it
+// (host/privileges.hpp). `policy`: a file that reload reads too. False, and a log line, when it
 // cannot be done.
 bool reduce_rights(const RunOptions& options,
                    const char* user,

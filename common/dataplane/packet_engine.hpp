@@ -24,14 +24,14 @@ namespace continuo::dataplane {
 struct EngineSettings {
     size_t small_packets = 0;                        // buffers of the pool
     size_t large_packets = 0;                        // the same, for super-packets
-    size_t max_kept_bytes = session::kMaxKeptBytes;  // of all sessions together
+    size_t max_kept_bytes = session::kMaxKeptBytes;  // all sessions' together
     record::PacketRecorder* recorder = nullptr;      // null: nothing is recorded
 };
 
 class PacketEngine {
   public:
-    // All must outlive this; `sockets` is only kept. `inputs`: the daemon keeps datagrams
-    // (DatagramReceiver::keep).
+    // All but `settings` must outlive this, and settings.recorder too; `sockets` is only kept.
+    // `inputs`: the daemon keeps datagrams (DatagramReceiver::keep).
     PacketEngine(io::EventLoop& loop,
                  SocketDirectory& sockets,
                  base::DropCounters& drops,
@@ -49,7 +49,7 @@ class PacketEngine {
                                 TunPort::Written on_written,
                                 TunReadable on_readable);
     void watch_tun() { tun_poller_->watch(true); }
-    // Whether the device outlives this process. False: that could not be set.
+    // Makes the device outlive this process, or not. False: that could not be set.
     bool keep_tun(bool is_kept) {
         return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
     }
@@ -66,7 +66,7 @@ class PacketEngine {
     // A flow has ended, after flush(flow): what still leaves is not counted for it.
     void forget(const flow::Flow& flow) { driver_.forget(flow); }
 
-    // --- To the kernel. Only write() needs an open device; flush() does nothing without one.
+    // --- To the kernel. All but flush() need an open device.
     // A restored segment of `flow`, after it was counted.
     void deliver(const packet::HeaderFields& fields, base::ByteView payload, flow::Flow& flow) {
         tun_port_->coalescer().add(fields, payload, &flow);
@@ -81,7 +81,7 @@ class PacketEngine {
             tun_port_->coalescer().flush();
         }
     }
-    // Those of that flow.
+    // Waiting segments of `flow`.
     void flush(const flow::Flow& flow) {
         if (tun_port_ != nullptr) {
             tun_port_->coalescer().flush(&flow);
@@ -109,7 +109,7 @@ class PacketEngine {
 
     // --- Sums over all sessions, including ended ones; linear in sessions
     const EndedSessions& ended() const { return ended_; }
-    // With the daemon's own.
+    // Drops of the daemon and of all sessions.
     base::DropCounters all_drops() const;
     report::ClassFigureTable sent() const;
     ReceivedFigures received() const;

@@ -49,11 +49,11 @@ class DecodeScratch {
     };
     struct Detail {
         PacketValues values;
-        FlowStatics opened;                    // of an OPEN
+        FlowStatics opened;                    // said by an OPEN
         const FlowStatics* statics = nullptr;  // `opened`, or a context's
     };
     std::unique_ptr<DecodedEntry[]> entries_;  // kMaxEntries
-    std::unique_ptr<Detail[]> details_;        // of each entry
+    std::unique_ptr<Detail[]> details_;        // one for each entry
     std::unique_ptr<uint16_t[]> latest_;       // by flow index: entry number; checked there
     std::vector<Change> changes_;
     std::vector<Floor> floors_;

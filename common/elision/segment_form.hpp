@@ -9,7 +9,7 @@
 namespace continuo::elision {
 
 struct SegmentForm {
-    uint32_t header_bytes = 0;   // of each segment; 0: the super-packet has no such form
+    uint32_t header_bytes = 0;   // each segment's; 0: the super-packet has no such form
     uint32_t segment_bytes = 0;  // payload of each but the last
     uint32_t last_bytes = 0;
     uint32_t segments = 0;

@@ -27,7 +27,7 @@ std::optional<uint32_t> command_group();
 struct ServiceFiles {
     std::vector<std::string> read_again;  // by reload; empty names and missing files are skipped
     std::string state;                    // directory
-    std::string socket;                   // of the commands
+    std::string socket;                   // the command socket
     std::string device;              // opened for reading and writing after the start; empty: none
     const char* user = kSharedUser;  // whom the daemon becomes
 };

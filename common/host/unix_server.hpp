@@ -40,7 +40,7 @@ class UnixReply {
 
 struct UnixRequest {
     std::string line;      // without the line feed
-    uint32_t user_id = 0;  // of the peer (SO_PEERCRED)
+    uint32_t user_id = 0;  // the peer's (SO_PEERCRED)
     int32_t process_id = 0;
 };
 

@@ -34,7 +34,7 @@ struct WorkerThread::Inner {
 
     static void run(const std::shared_ptr<Inner>& self, int niceness) {
         if (niceness != 0) {
-            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness));  // of this thread
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness));  // 0: this thread
         }
         static_cast<void>(keep_capabilities(kNetworkRights));
         for (;;) {

@@ -19,7 +19,7 @@ namespace continuo::netfilter {
 
 // As connection tracking records it; ports are 0 where the protocol has none.
 struct TrackedConnection {
-    base::IpAddress source;  // of the side that started it
+    base::IpAddress source;  // the side's that started it
     uint16_t source_port = 0;
     base::IpAddress translated;  // address that the other side sees
     uint16_t translated_port = 0;
@@ -29,7 +29,7 @@ struct TrackedConnection {
 // A rule that checks by which interface an answer would leave (strict reverse path filter).
 struct ReversePathRule {
     std::string table;                       // with its family: "inet firewalld"
-    std::optional<base::IpVersion> version;  // of the packets it checks; nothing: both
+    std::optional<base::IpVersion> version;  // version of the packets it checks; nothing: both
 
     bool operator==(const ReversePathRule&) const = default;
 };

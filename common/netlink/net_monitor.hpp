@@ -100,7 +100,7 @@ class NetMonitor {
     struct Counters {
         uint64_t notifications = 0;
         uint64_t overruns = 0;  // ENOBUFS
-        uint64_t lists = 0;     // of interfaces and addresses
+        uint64_t lists = 0;     // lists of interfaces and addresses
         uint64_t failed_lists = 0;
         uint64_t route_lists = 0;
     };

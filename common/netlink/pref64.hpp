@@ -18,7 +18,7 @@ namespace continuo::netlink {
 inline constexpr size_t kMaxPref64 = 16;
 
 struct Pref64 {
-    base::IpPrefix prefix;      // of 96, 64, 56, 48, 40 or 32 bits
+    base::IpPrefix prefix;      // 96, 64, 56, 48, 40 or 32 bits long
     base::Duration lifetime{};  // in steps of 8 s; 0: withdrawn
 
     bool operator==(const Pref64&) const = default;

@@ -78,7 +78,7 @@ class CaptureReader {
     bool has_ns_ = false;  // pcap
     std::vector<Interface> interfaces_;
     std::vector<uint8_t> buffer_;
-    uint64_t at_ns_ = 0;  // of the latest packet
+    uint64_t at_ns_ = 0;  // the latest packet's
     uint64_t frames_ = 0;
     uint64_t not_ip_ = 0;
     std::optional<uint16_t> unknown_link_;

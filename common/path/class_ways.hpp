@@ -46,7 +46,7 @@ class ClassWays {
     struct Times {
         base::Duration ask_after{};
         base::Duration answer_within{};  // a round trip, at the most
-        base::Duration reordering{};     // what left so much later may overtake
+        base::Duration reordering{};     // a datagram that left so much later may overtake
     };
     struct Question {
         base::TrafficClass traffic_class{};

@@ -197,7 +197,7 @@ class Liveness {
 
     Health health_ = Health::Usable;
     uint32_t timeouts_ = 0;
-    uint32_t probes_ = 0;                       // of the first time-out; the others have one each
+    uint32_t probes_ = 0;                       // the first time-out's; the others have one each
     base::TimePoint probed_at_ = base::kNever;  // when the latest of these left
     bool is_streaming_ = false;
     bool has_arrived_ = false;  // all that is owed, as another path has told

@@ -28,7 +28,7 @@ struct OptionSpec {
     OptionValue value = OptionValue::None;
     bool is_repeatable = false;     // otherwise given at most once
     std::string_view instead = {};  // for a removed option: what to do instead; not shown
-    std::string_view help = {};     // what it does, in a line
+    std::string_view help = {};     // its purpose, in a line
 };
 
 // --csv, which excludes --json.
@@ -42,13 +42,13 @@ struct CommandSpec {
     size_t min_arguments = 0;
     size_t max_arguments = 0;
     std::vector<OptionSpec> options;
-    std::string_view help = {};  // what it does, in a line
+    std::string_view help = {};  // its purpose, in a line
 };
 
 struct ProgramSpec {
     std::string_view name;
     std::vector<CommandSpec> commands;
-    std::vector<OptionSpec> options;  // of every command
+    std::vector<OptionSpec> options;  // options of every command
 };
 
 // The given command line. Owns its texts.

@@ -36,7 +36,7 @@ class JsonValue {
     std::optional<bool> boolean() const;
     std::optional<int64_t> integer() const;
     std::optional<uint64_t> unsigned_integer() const;
-    std::optional<double> number() const;  // of any number
+    std::optional<double> number() const;  // any number
     std::optional<std::string_view> string() const;
 
     // Empty for other kinds.

@@ -27,7 +27,7 @@ struct ClassFigures {
     uint64_t inner_bytes = 0;  // IP lengths
     uint64_t wire_bytes = 0;   // outer IP lengths
     uint64_t queue_drops = 0;
-    std::optional<double> queue_ms_p50;  // of the session that waits longest
+    std::optional<double> queue_ms_p50;  // the session's that waits longest
     std::optional<double> queue_ms_p99;
     uint64_t super_packets = 0;
     uint64_t super_segments = 0;
@@ -61,7 +61,7 @@ using ClassFigureTable = std::array<ClassFigures, base::kTrafficClasses>;  // by
 struct TrafficFigures {
     uint64_t inner_bytes = 0;            // IP lengths
     uint64_t wire_bytes = 0;             // outer IP lengths
-    std::optional<uint64_t> bits_per_s;  // of the last seconds, inner IP packets
+    std::optional<uint64_t> bits_per_s;  // inner IP packets, over the last seconds
 };
 
 // Counters of the data path beside the classes.
@@ -126,10 +126,10 @@ std::string price_cell(const JsonValue& value);  // three decimals
 std::string bytes_cell(const JsonValue& value);
 std::string count_cell(const JsonValue& value);
 std::string milliseconds_cell(const JsonValue& value);
-std::string denarii_cell(const JsonValue& value);   // of micro-denarii
-std::string percent_cell(const JsonValue& value);   // of a percentage
-std::string fraction_cell(const JsonValue& value);  // of a fraction, as percentage
-std::string rate_cell(const JsonValue& value);      // of bits per second
+std::string denarii_cell(const JsonValue& value);   // from micro-denarii
+std::string percent_cell(const JsonValue& value);   // from a percentage
+std::string fraction_cell(const JsonValue& value);  // from a fraction, as percentage
+std::string rate_cell(const JsonValue& value);      // from bits per second
 std::string state_word(std::string_view state, bool is_terminal);
 // Several addresses or names in a list, separated by commas; "none" for an empty one.
 std::string list_cell(const JsonValue& list);

@@ -155,7 +155,7 @@ std::string safe_output(std::string_view text) {
     constexpr std::array kOwn = {Colour::Bold, Colour::Dim, Colour::Red, Colour::Green,
                                  Colour::Yellow};
     constexpr std::string_view kMarks = "\x1b\r";
-    constexpr std::string_view kLineEnd = "\r\n";  // of comma-separated values
+    constexpr std::string_view kLineEnd = "\r\n";  // ends lines of comma-separated values
     std::string result;
     for (;;) {
         const size_t at = std::min(text.find_first_of(kMarks), text.size());

@@ -33,7 +33,7 @@ Accountant::Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk
     , status_(ledger_->status()) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kAccountantNiceness));  // this thread's
+        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kAccountantNiceness));  // 0: this thread
         run();
     });
 }

@@ -78,7 +78,7 @@ class CreditWatch {
         int64_t live_bytes = 0;
         int64_t fresh_ud = 0;  // the price of records since the last look
         int64_t fresh_bytes = 0;
-        std::optional<double> ud_of_byte;  // the latest traffic's that had a price
+        std::optional<double> ud_of_byte;  // price of the latest traffic that had one
         int64_t seen_charge = 0;           // later ones lower unbooked_ud
         bool must_recount = true;
         bool is_out = false;

@@ -34,7 +34,7 @@ base::Result<JsonValue> list_users(SnaptDoctor& doctor) {
     const auto users = store::UserStore::open(doctor.state, store::OpenMode::ReadOnly);
     const auto list = users ? (*users)->list(daemon::utc_us())
                             : base::Result<std::vector<store::UserInfo>>(users.error());
-    host::match_owner(doctor.state);  // for the files that SQLite makes to read
+    host::match_owner(doctor.state);  // SQLite makes files even to read
     if (!list) {
         return list.error();
     }
@@ -136,7 +136,7 @@ void check_pages(SnaptDoctor& doctor, const std::string& check) {
     };
     const base::Duration time = doctor.deadline.time_for(kPagesTime);
     const auto fault = daemon::within(time, std::vector{first_fault}).front();
-    host::match_owner(doctor.state);  // for the files that SQLite makes to read
+    host::match_owner(doctor.state);  // SQLite makes files even to read
     if (!fault) {
         doctor.findings.skip(check,
                              "not every page of the database was read within " +

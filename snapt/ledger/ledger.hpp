@@ -284,7 +284,7 @@ class Ledger {
     std::vector<flow::UsageRecord> watched_records_;
     bool must_reload_ = false;  // after a failed commit only the database knows what is sealed
     int64_t last_tick_us_ = 0;
-    std::optional<int64_t> clock_offset_us_{};     // the wall clock's from that since boot
+    std::optional<int64_t> clock_offset_us_{};     // wall clock less clock since boot
     std::optional<int64_t> first_step_boot_us_{};  // since when steps are counted
     int64_t sealed_steps_ = 0;
     bool has_unsealed_step_ = false;  // in this interval

@@ -29,7 +29,7 @@ class ControlThread {
         std::promise<void> ready;  // system calls are restricted soon
         thread_ = std::thread([this, &ready] {
             static_cast<void>(io::keep_capabilities({}));
-            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness_));  // this thread's
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness_));  // 0: this thread
             ready.set_value();
             loop_.run();
         });

@@ -86,7 +86,7 @@ inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 // Connections of a user that the kernel tracks and that have no flow. Outlives the user's sessions.
 struct TrackedShare {
     GoneFlows::Share gone;        // to be forgotten
-    LeftConnections::Share left;  // may go on
+    LeftConnections::Share left;  // connections that may go on
     bool is_empty() const { return gone.flows == 0 && left.count() == 0; }
 };
 
@@ -121,12 +121,12 @@ struct NodeSession : flow::FlowDetails {
     SessionGrant grant;
     std::optional<control::SessionId> replaced;  // another run's of the node, which was still here
     uint16_t wire_id = 0;
-    uint64_t number = 0;  // counts the relay's sessions: never reused, unlike wire_id
+    uint64_t number = 0;  // this session's in the relay: never reused, unlike wire_id
     std::shared_ptr<accounting::AppNames> apps = std::make_shared<accounting::AppNames>();
     // How often its control link was not read for a while because it sent too much.
     std::shared_ptr<std::atomic<uint64_t>> control_pauses =
         std::make_shared<std::atomic<uint64_t>>(0);
-    std::unordered_map<uint32_t, base::PathMode> modes;  // flows', by tag
+    std::unordered_map<uint32_t, base::PathMode> modes;  // modes of flows, by tag
     base::PathMode mode_of(uint32_t tag) const {
         const auto told = modes.find(tag);
         return told == modes.end() ? base::PathMode::Handover : told->second;
