@@ -146,6 +146,7 @@ void PathManager::note_answers(Look& look) {
             continue;
         }
         option.memory->asking.end();
+        option.memory->unanswered_since = base::kNever;
         const auto& ports = look.situation.udp_ports;
         const auto port = std::find(ports.begin(), ports.end(), option.view->port);
         if (option.transport == Transport::Udp && port != ports.end()) {

@@ -44,10 +44,11 @@ class PathManager {
     enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
     struct Memory {
         base::TimePoint asked_at{};
-        base::TimePoint unanswered_since{};  // the first question to this port without an answer
-        bool asked_open = false;             // the last question went over an open connection
-        bool is_hinted = false;              // a question follows
-        base::TimePoint hinted_at{};         // the last one
+        base::TimePoint unanswered_since =
+            base::kNever;             // the first question to this port without an answer
+        bool asked_open = false;      // the last question went over an open connection
+        bool is_hinted = false;       // a question follows
+        base::TimePoint hinted_at{};  // the last one
         Backoff asking{kFirstRest, kLongestRest};
         Backoff rest{kFirstRest, kLongestRest};
         Backoff trial{kLongestRest, kLongestTrialRest};

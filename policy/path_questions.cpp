@@ -135,7 +135,7 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
 
 void PathManager::probe(Look& look, const Option& option) {
     Memory& memory = *option.memory;
-    if (!option.is_unanswered()) {
+    if (memory.unanswered_since == base::kNever) {
         memory.unanswered_since = look.now;
     } else if (option.transport == Transport::Udp &&
                look.now - memory.unanswered_since >= kFirstRest) {

@@ -368,7 +368,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Follows Wi-Fi if this kernel supports it.
     void follow_wireless();
     void on_wireless(const netlink::WirelessEvent& event);
-    void on_signal(uint32_t interface_index, base::TimePoint now);
+    void on_signal(uint32_t interface_index, bool has_become_weak, base::TimePoint now);
     // Signal of the Wi-Fi uplinks in use.
     uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);

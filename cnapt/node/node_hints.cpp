@@ -60,26 +60,29 @@ void Node::on_wireless(const netlink::WirelessEvent& event) {
         break;
     }
     case Kind::BeaconsLost:
-        uplinks_->note_weak(event.interface_index);
-        on_signal(event.interface_index, now);
+        on_signal(event.interface_index, uplinks_->note_weak(event.interface_index), now);
         break;
     case Kind::Signal:
-        uplinks_->note_signal(event.interface_index, event.signal_dbm);
-        on_signal(event.interface_index, now);
+        on_signal(event.interface_index,
+                  uplinks_->note_signal(event.interface_index, event.signal_dbm), now);
         break;
     }
 }
 
-void Node::on_signal(uint32_t interface_index, TimePoint now) {
+// The active path is asked once when its signal becomes weak: the answer to each question would
+// count as traffic, for which the signal is read again.
+void Node::on_signal(uint32_t interface_index, bool has_become_weak, TimePoint now) {
     for (const auto& link : links_) {
         const Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
         if (!link->session || active == nullptr || active->interface_index != interface_index) {
             continue;
         }
         session::PathSet& paths = link->session->paths();
-        // The others, so that one has answered when this one falls silent.
-        if (active->is_weak) {
+        if (has_become_weak) {
             paths.ask(active->slot, now);
+        }
+        // So that another path has answered when this one falls silent.
+        if (active->is_weak) {
             probe_others(*link, active->slot, now);
         }
         engine_.touch(*link->session);

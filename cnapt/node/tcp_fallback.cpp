@@ -13,8 +13,11 @@ TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
     }
     const bool has_carried = ended_at_ != base::kNever && now - ended_at_ < kCarriedLately;
     const base::Duration patience = udp.was_proven ? kAskStreamAfter : kAskStreamAfterUnproven;
-    const TimePoint ask_at = has_carried ? std::min(udp.silent_since + patience, ended_at_)
-                                         : udp.silent_since + patience;
+    // A stream that works is silent for a moment after each datagram.
+    const TimePoint ask_at = has_carried
+                                 ? std::min(udp.silent_since + patience,
+                                            std::max(ended_at_, udp.silent_since + kUdpGrace))
+                                 : udp.silent_since + patience;
     if (now < ask_at) {
         return {Step::None, ask_at};
     }

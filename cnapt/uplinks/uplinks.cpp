@@ -269,20 +269,27 @@ Uplinks::Change Uplinks::note_joined(uint32_t interface_index, bool is_joined) {
     return change;
 }
 
-void Uplinks::note_signal(uint32_t interface_index, std::optional<int> dbm) {
+bool Uplinks::note_signal(uint32_t interface_index, std::optional<int> dbm) {
+    bool is_news = false;
     for_each_on(interface_index, [&](Uplink& uplink) {
+        const bool was_weak = uplink.is_weak;
         uplink.is_wireless = true;
         uplink.signal_dbm = dbm;
         uplink.is_weak = dbm && *dbm < (uplink.is_weak ? kStrongAgainDbm : kWeakDbm);
+        is_news = is_news || (uplink.is_weak && !was_weak);
     });
+    return is_news;
 }
 
-void Uplinks::note_weak(uint32_t interface_index) {
-    for_each_on(interface_index, [](Uplink& uplink) {
+bool Uplinks::note_weak(uint32_t interface_index) {
+    bool is_news = false;
+    for_each_on(interface_index, [&](Uplink& uplink) {
+        is_news = is_news || !uplink.is_weak;
         uplink.is_wireless = true;
         uplink.is_weak = true;
         uplink.signal_asked_at = {};
     });
+    return is_news;
 }
 
 Uplink* Uplinks::find(const netlink::UsableAddress& address) {

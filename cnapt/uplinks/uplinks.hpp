@@ -98,9 +98,9 @@ class Uplinks {
     // An access point was joined or left; interface 0: any may have been joined.
     Change note_joined(uint32_t interface_index, bool is_joined);
     // Signal of the access point; nothing: unknown. Weak below one level, until above another.
-    void note_signal(uint32_t interface_index, std::optional<int> dbm);
+    bool note_signal(uint32_t interface_index, std::optional<int> dbm);
     // Beacons are missing: counts as a weak signal until the next one is reported.
-    void note_weak(uint32_t interface_index);
+    bool note_weak(uint32_t interface_index);
 
     // The uplink that the host would use towards the SNAPT, except `excluded`: longest prefix that
     // covers the address of its IP version, then lowest metric. Without such a route, any uplink of

@@ -48,12 +48,14 @@ class Liveness {
         }
         const bool is_first_question = asks && !is_asked_ && timeouts_ == 0;
         is_asked_ = is_asked_ || asks;
+        is_answered_elsewhere_ =
+            is_answered_elsewhere_ && !asks && unacknowledged_bytes < kOwedBytes;
         is_streaming_ = is_streaming_ && !asks;
         const bool is_owed = is_asked_ || unacknowledged_bytes >= kOwedBytes;
         if (is_first_question || (armed_at_ == base::kNever && is_owed)) {
             armed_at_ = now;
             owed_since_ = now;
-            has_arrived_ = false;
+            is_answered_elsewhere_ = false;
         }
     }
     // Something left that should be answered, by means that are not timed here.
@@ -68,7 +70,7 @@ class Liveness {
     void on_heard(base::TimePoint now) {
         unheard_since_ = is_streaming_ ? now : base::kNever;
         may_probe_dead_ = true;
-        if (has_arrived_ && health_ == Health::Usable) {
+        if (is_answered_elsewhere_ && health_ == Health::Usable) {
             on_progress(0, false, now);
         }
     }
@@ -79,7 +81,7 @@ class Liveness {
         timeouts_ = 0;
         probes_ = 0;
         probed_at_ = base::kNever;
-        has_arrived_ = false;
+        is_answered_elsewhere_ = false;
         unconfirmed_datagrams_ = 0;
         is_asked_ = asks;
         const bool is_owed = asks || unacknowledged_bytes >= kOwedBytes;
@@ -90,7 +92,7 @@ class Liveness {
     // something is heard, and a doubt until this path answers.
     void on_progress_told_elsewhere(uint64_t unacknowledged_bytes, bool asks, base::TimePoint now) {
         if (is_asked_) {
-            has_arrived_ = !asks && unacknowledged_bytes < kOwedBytes;
+            is_answered_elsewhere_ = !asks && unacknowledged_bytes < kOwedBytes;
         } else {
             on_progress(unacknowledged_bytes, asks, now);
         }
@@ -111,6 +113,12 @@ class Liveness {
         unconfirmed_datagrams_ = 0;
     }
     void begin_anew() { *this = Liveness(); }
+    // Nothing that was sent until now will be acknowledged. The silence goes on.
+    void forget_judgement() {
+        const base::TimePoint unheard_since = unheard_since_;
+        begin_anew();
+        unheard_since_ = unheard_since;
+    }
     // True when a probe time-out has passed: the caller sends a probe.
     bool on_time(base::Duration probe_timeout, base::TimePoint now) {
         if (armed_at_ == base::kNever) {
@@ -200,7 +208,7 @@ class Liveness {
     uint32_t probes_ = 0;                       // the first time-out's; the others have one each
     base::TimePoint probed_at_ = base::kNever;  // when the latest of these left
     bool is_streaming_ = false;
-    bool has_arrived_ = false;  // all that is owed, as another path has told
+    bool is_answered_elsewhere_ = false;  // all that is owed, as another path has told
     uint32_t unconfirmed_datagrams_ = 0;
     bool is_asked_ = false;
     bool may_probe_dead_ = false;

@@ -103,6 +103,8 @@ class AckLedger {
         const auto& state = classes_[base::index_of(traffic_class)];
         return state != nullptr ? state->highest_at : base::TimePoint{};
     }
+    // A PING is not answered yet.
+    bool is_asked() const { return asked_classes_ != 0; }
     int64_t credit_bytes() const { return credit_ / kCreditUnits; }
 
   private:

@@ -219,7 +219,10 @@ void PathSet::bury(uint8_t index, TimePoint now) {
         return;
     }
     path.validation = Validation::Failed;
-    start_challenge(path, tuple, now, Asks::Question);
+    settle(path);
+    if (tuple.challenged_at == base::kNever) {
+        start_challenge(path, tuple, now, Asks::Question);
+    }
     tuple.challenge_again_at = base::kNever;
     path.has_answered = false;
     path.announcements_due = 1;

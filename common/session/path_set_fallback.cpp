@@ -20,6 +20,7 @@ void PathSet::give_up(uint8_t index) {
     Path& path = paths_[index];
     path.validation = Validation::Failed;
     path.liveness.begin_anew();
+    pings_due_ &= static_cast<PathMask>(~mask_of(index));
     settle(path);
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;

@@ -162,6 +162,8 @@ class Session : public flow::FlowOwner {
     struct LoneAck {
         base::TimePoint due_at;
         Destination destination;
+        uint8_t acknowledged_path = 0;
+        bool answers_ping = false;
     };
     enum class Timer : uint8_t { Housekeeping, Count };
 

@@ -41,7 +41,7 @@ std::optional<Session::LoneAck> Session::next_lone_ack(TimePoint now) const {
         const auto destination =
             by ? paths_.destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
         if (has_control_room(destination)) {
-            first = LoneAck{due_at, *destination};
+            first = LoneAck{due_at, *destination, path, ledger.is_asked()};
         }
     });
     return first;

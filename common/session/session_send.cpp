@@ -265,7 +265,8 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     write_frames(*draft, body, !is_keepalive, now);
     if (body.size() > 0) {
         // A node that asks because it hears nothing tells then what has come.
-        if (settings_.role == Role::Snapt && paths_.has_unconfirmed_class(destination->path, now)) {
+        if (settings_.role == Role::Snapt && owes_ack && ack->answers_ping &&
+            paths_.has_unconfirmed_class(destination->path, now)) {
             wire::Ping{}.serialize(body);
         }
         write_closed(*epoch, body, body.room(), now);
@@ -279,7 +280,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         paths_.on_keepalive(kept_alive_at_, now);
     }
     finish_draft(*draft, body.size(), batch, now);
-    if (owes_ack) {
+    if (!is_keepalive && owes_ack && ack->acknowledged_path == destination->path) {
         paths_.expect_more(destination->path, now);
     }
     return true;

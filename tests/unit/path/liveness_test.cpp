@@ -257,6 +257,31 @@ TEST(Liveness, WhatAnotherPathTellsEndsAQuestionOnceSomethingIsHeard) {
     EXPECT_TRUE(liveness.is_asked());
 }
 
+TEST(Liveness, AnAnswerToldElsewhereEndsNoLaterQuestion) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    liveness.on_sent(false, true, 0, now);
+    liveness.on_progress_told_elsewhere(0, false, now += milliseconds(20));
+    liveness.on_sent(false, true, 0, now);
+    liveness.on_heard(now += milliseconds(20));
+    EXPECT_TRUE(liveness.is_asked());
+    EXPECT_NE(liveness.deadline(kPto), base::kNever);
+}
+
+TEST(Liveness, WithoutALogOfWhatWasSentOnlyTheSilenceIsKept) {
+    Liveness liveness;
+    const TimePoint began{seconds(1)};
+    liveness.on_sent(true, false, 10'000, began);
+    for (TimePoint now = began; liveness.health() != Health::Dead; now += milliseconds(10)) {
+        ASSERT_LT(now, began + seconds(10));
+        liveness.on_time(kPto, now);
+    }
+    liveness.forget_judgement();
+    EXPECT_EQ(liveness.health(), Health::Usable);
+    EXPECT_EQ(liveness.deadline(kPto), base::kNever);
+    EXPECT_EQ(liveness.unheard_since(), began);
+}
+
 // Each question waits for the end of the one before.
 TEST(Liveness, APathThatDoesNotAnswerIsNotAskedOncePerRoundTrip) {
     Liveness liveness;

@@ -420,6 +420,42 @@ TEST(PathSet, WhatWasLostBeforeARequestIsOverdueWhenTheAnswerComes) {
     EXPECT_TRUE(snapt.paths.is_overdue(0, snapt.now + milliseconds(10)));
 }
 
+// The round trip has grown from 30 ms to more than a second.
+TEST(PathSet, AnAnswerFromBeforeTheDeathOfAPathCounts) {
+    Node node;
+    prove(node);
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    std::optional<Probe> asked;
+    while (node.paths.path(0).state != PathState::Dead) {
+        ASSERT_LT(node.now, TimePoint{base::seconds(30)});
+        node.paths.on_time(node.now += milliseconds(10));
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            asked = probe->challenge && !asked ? probe : asked;
+        }
+    }
+    ASSERT_TRUE(asked);
+    EXPECT_TRUE(node.paths.on_response(space(0), {asked->challenge->token}, node.now));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+}
+
+// What SNAPT spreads over is judged again when it may carry again.
+TEST(PathSet, ASnaptForgetsTheDeathOfAPathThatCarriesNothing) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    const tests::Acknowledged sent{snapt.paths, 1, space(1, TrafficClass::HtHd)};
+    sent.send(0, 10, 1000, snapt.now);
+    const auto health = [&] { return snapt.paths.path(1).liveness.health(); };
+    while (health() != path::Health::Dead) {
+        ASSERT_LT(snapt.now, TimePoint{base::seconds(30)});
+        snapt.paths.on_time(snapt.now += milliseconds(10));
+        while (snapt.paths.next_probe(snapt.now)) {
+        }
+    }
+    snapt.paths.forget_old_deliveries(snapt.now += base::seconds(120));
+    EXPECT_EQ(health(), path::Health::Usable);
+}
+
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);

@@ -405,12 +405,14 @@ TEST_F(UplinksTest, ASignalIsWeakUntilItIsClearlyStronger) {
 
 TEST_F(UplinksTest, AnotherAccessPointHasAnotherSignal) {
     update();
-    uplinks_->note_signal(wifi(), -90);
+    EXPECT_TRUE(uplinks_->note_signal(wifi(), -90));
     uplinks_->note_joined(wifi(), true);
     EXPECT_FALSE(uplink(0).is_weak);
     EXPECT_EQ(uplink(0).signal_dbm, std::nullopt);
-    uplinks_->note_weak(wifi());
+    EXPECT_TRUE(uplinks_->note_weak(wifi()));
     EXPECT_TRUE(uplink(0).is_weak);
+    EXPECT_FALSE(uplinks_->note_signal(wifi(), -90)) << "it was weak before";
+    EXPECT_FALSE(uplinks_->note_weak(wifi()));
     uplinks_->note_signal(wifi(), -50);
     EXPECT_FALSE(uplink(0).is_weak);
 }
