@@ -13,11 +13,8 @@ TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
     }
     const bool has_carried = ended_at_ != base::kNever && now - ended_at_ < kCarriedLately;
     const base::Duration patience = udp.was_proven ? kAskStreamAfter : kAskStreamAfterUnproven;
-    // A stream that works is silent for a moment after each datagram.
-    const TimePoint ask_at = has_carried
-                                 ? std::min(udp.silent_since + patience,
-                                            std::max(ended_at_, udp.silent_since + kUdpGrace))
-                                 : udp.silent_since + patience;
+    const TimePoint ask_at = has_carried ? std::min(udp.silent_since + patience, ended_at_)
+                                         : udp.silent_since + patience;
     if (now < ask_at) {
         return {Step::None, ask_at};
     }
@@ -25,7 +22,9 @@ TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
     if (!has_answered) {
         return {Step::AskStream, base::kNever};
     }
-    const TimePoint use_at = std::max(ask_at + kAskedBefore, answered_at_ + kUdpGrace);
+    // A stream that works is silent for a moment after each datagram.
+    const TimePoint use_at =
+        std::max({ask_at + kAskedBefore, answered_at_ + kUdpGrace, udp.silent_since + kUdpGrace});
     if (now < use_at) {
         return {Step::None, use_at};
     }

@@ -137,12 +137,7 @@ void PathSet::forget_delivery(uint8_t index) {
     if (class_ways_[index] != nullptr) {
         class_ways_[index]->forget_sent();
     }
-    // A path of a SNAPT is judged only while it carries packets, and a node asks a silent one on.
-    if (role_ == Role::Snapt) {
-        paths_[index].liveness.forget_judgement();
-    } else {
-        paths_[index].liveness.on_taken_out(0, false);
-    }
+    paths_[index].liveness.on_taken_out(0, false);  // nothing would acknowledge it
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     repeating_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;

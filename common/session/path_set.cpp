@@ -148,6 +148,10 @@ void PathSet::on_authenticated(const wire::Space& space,
     path.was_left_silent = false;
     const bool was_silent = path.liveness.unheard_since() != base::kNever;
     path.liveness.on_heard(now);
+    // Without a log no answer can come, and without packets there is none: it may carry again.
+    if (role_ == Role::Snapt && deliveries_[space.path] == nullptr) {
+        path.liveness.forget_judgement();
+    }
     note_sign_of_life(path, now);
     ++path.received_datagrams;
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];

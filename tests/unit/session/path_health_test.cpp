@@ -438,8 +438,8 @@ TEST(PathSet, AnAnswerFromBeforeTheDeathOfAPathCounts) {
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
 }
 
-// What SNAPT spreads over is judged again when it may carry again.
-TEST(PathSet, ASnaptForgetsTheDeathOfAPathThatCarriesNothing) {
+// Nothing is sent by a dead path, so its log is forgotten: the next datagram then ends its death.
+TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
     Snapt snapt;
     snapt.prove(0, kHome);
     snapt.prove(1, kAway);
@@ -453,6 +453,8 @@ TEST(PathSet, ASnaptForgetsTheDeathOfAPathThatCarriesNothing) {
         }
     }
     snapt.paths.forget_old_deliveries(snapt.now += base::seconds(120));
+    ASSERT_EQ(health(), path::Health::Dead);
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
     EXPECT_EQ(health(), path::Health::Usable);
 }
 

@@ -79,6 +79,22 @@ TEST(TcpFallback, TcpThatCarriedAMomentAgoIsAskedAtOnce) {
     EXPECT_EQ(fallback.decide(later, later.silent_since + milliseconds(50)).step, Step::None);
 }
 
+// A download: UDP owes an answer since its last datagram, a moment ago.
+TEST(TcpFallback, UdpThatWorksIsNotGivenUpForTcpThatCarriedAMomentAgo) {
+    TcpFallback fallback;
+    fallback.on_stream_used(kStart - seconds(20));
+    fallback.on_stream_ended(kStart);
+    UdpFacts udp = silent(true);
+    for (TimePoint now = kStart; now < kStart + seconds(5); now += milliseconds(10)) {
+        udp.silent_since = now - milliseconds(5);
+        const auto decision = fallback.decide(udp, now);
+        ASSERT_NE(decision.step, Step::UseStream);
+        if (decision.step == Step::AskStream) {
+            fallback.on_stream_answered(now);
+        }
+    }
+}
+
 TEST(TcpFallback, AnotherUplinksUdpIsBetterThanTcp) {
     TcpFallback fallback;
     fallback.on_stream_answered(kStart + milliseconds(1100));
