@@ -26,7 +26,7 @@ uint64_t number_from(const char* name, uint64_t fallback) {
     return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
-// What the host is told of.
+// The host is told of these changes.
 void change_facts(PathWorld& world, uint8_t slot, uint32_t what, PathWorld::Link& link) {
     switch (what) {
     case 0:
@@ -44,7 +44,7 @@ void change_facts(PathWorld& world, uint8_t slot, uint32_t what, PathWorld::Link
     }
 }
 
-// What it finds out.
+// The host has to find these out.
 void change_path(PathWorld& world, uint32_t what, PathWorld::Link& link) {
     switch (what) {
     case 0:

@@ -21,7 +21,7 @@ constexpr uint64_t kBytes = 1400;
 constexpr uint32_t kDatagrams = 20;  // that leave in a step
 constexpr Duration kUnmeasuredTimeout = seconds(1);
 
-// What is on the way in a step is owed an acknowledgement.
+// An acknowledgement is owed for what is on the way in a step.
 constexpr uint64_t kOwed = kDatagrams * kBytes;
 static_assert(kOwed >= path::Liveness::kOwedBytes);
 

@@ -89,7 +89,7 @@ class PathWorld {
         bool has_view = false;
         bool carried = false;
         path::Liveness liveness;
-        // What the manager should keep in mind, by an account of its own.
+        // This account says what the manager should keep in mind.
         policy::Backoff rest{policy::PathManager::kFirstRest, policy::PathManager::kLongestRest};
         base::TimePoint dead_at{};              // the connection was, by what happened here
         base::TimePoint lost_at{};              // of UDP: much
