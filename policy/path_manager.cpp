@@ -202,13 +202,11 @@ void PathManager::rest_from_trials(uint32_t network, Transport transport, TimePo
     }
 }
 
-// Where TCP was found to carry less, UDP is kept; and where nothing gets through, as where the mark
-// of a class is dropped, there is nothing to compare with.
+// Where TCP was found to carry less, UDP is kept.
 bool PathManager::is_throttled(const Look& look) const {
     const auto& beside =
         memory_[look.active->uplink->slot].transports[index_of(Transport::Tcp)].trial;
-    return look.active->transport == Transport::Udp && loss_.is_heavy() &&
-           loss_.delivered_bytes_per_s() > 0 && !beside.rests(look.now);
+    return look.active->transport == Transport::Udp && loss_.is_heavy() && !beside.rests(look.now);
 }
 
 PathManager::Trouble PathManager::trouble_of(const Look& look) const {

@@ -39,10 +39,11 @@ struct UplinkFacts {
     bool is_weak = false;  // the signal
 };
 
-// Datagrams of one direction since the path began; those that came late are not lost.
+// One direction since the path began. Datagrams that came late are not lost.
 struct PathTraffic {
     uint64_t arrived = 0;
     uint64_t lost = 0;
+    uint64_t delivered_bytes = 0;  // with packets: acknowledgements alone deliver nothing
 };
 
 // The path of an uplink, by UDP or TCP, as the session sees it. TCP has one while a connection by
@@ -59,9 +60,9 @@ struct PathView {
     base::Duration probe_timeout{};  // PTO
     bool has_hole = false;           // TCP's full segments do not arrive
     bool has_full_queue = false;     // up: the sender has filled the link
-    uint64_t delivered_bytes = 0;    // inner packets, both ways
     PathTraffic up;
     PathTraffic down;
+    uint64_t delivered_bytes() const { return up.delivered_bytes + down.delivered_bytes; }
 };
 
 struct PathSituation {

@@ -28,12 +28,13 @@ PathView view_of(const Session& session, uint8_t index) {
     view.smoothed_rtt = path.smoothed_rtt();
     view.probe_timeout = path.rtt.probe_timeout();
     view.has_full_queue = path.is_full;
-    view.delivered_bytes = session.counters().inner_bytes_received;
     if (const path::Delivery* delivery = session.paths().delivery(index)) {
-        view.delivered_bytes += delivery->rate().delivered_bytes();
-        view.up = {delivery->counters().delivered_datagrams, delivery->counters().lost_datagrams};
+        const path::DeliveryCounters& counters = delivery->counters();
+        view.up = {counters.delivered_datagrams, counters.lost_datagrams, counters.delivered_bytes};
     }
-    view.down = {session.counters().datagrams_received, session.missing_datagrams()};
+    const session::SessionCounters& counters = session.counters();
+    view.down = {counters.datagrams_received, session.missing_datagrams(),
+                 counters.inner_bytes_received};
     return view;
 }
 

@@ -90,7 +90,7 @@ void PathWorld::readdress(uint8_t slot) {
     if (connection_ == slot) {
         connection_.reset();
     }
-    ways_[slot] = {};
+    ways_[slot] = new_ways();
     worse_at_ = now_;
     follow_truth();
 }
@@ -301,7 +301,7 @@ void PathWorld::send_data() {
         used.lost_at = now_;
         lost_at_ = now_;
     }
-    used.view.delivered_bytes += (sent - lost) * kBytes;
+    traffic.delivered_bytes += (sent - lost) * kBytes;
     if (sent > lost) {
         plan(Kind::Acknowledged, *active(), link.rtt);
     }
