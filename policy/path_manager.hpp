@@ -123,6 +123,7 @@ class PathManager {
     void ask(Look& look);
     static bool asks_itself(const Look& look, const Option& option);
     base::TimePoint due_at(const Look& look, const Option& option) const;
+    base::TimePoint connects_from(const Look& look, const Option& option) const;
     void probe(Look& look, const Option& option);
     Candidate candidate_of(const Look& look, const Option& option) const;
     static bool rests(const Option& option, base::TimePoint now);

@@ -333,6 +333,28 @@ TEST(PathManager, AConnectionThatFailedIsNotMadeAgainForAMinuteBesideOneThatWork
     }
 }
 
+// Its answer waits for UDP's.
+TEST(PathManager, AConnectionByWhatRestsDoesNotEndOneThatHasAnswered) {
+    PathHost host = host_of(2);
+    host.way(1, Transport::Udp).answers = false;
+    host.way(1, Transport::Tcp).rtt = milliseconds(300);
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.fall_silent(0, Transport::Tcp);
+    host.run(seconds(2));
+    ASSERT_EQ(host.in_use(), "tcp1");
+    host.way(0, Transport::Tcp).answers = true;
+    host.recover(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "udp0");
+    const TimePoint since = host.now;
+    host.fall_silent(0);
+    host.run(seconds(2));
+    EXPECT_EQ(host.in_use(), "tcp1");
+    EXPECT_EQ(PathHost::names(host.asked, since).find("tcp0"), std::string::npos);
+}
+
 TEST(PathManager, WhatRestsIsTakenIfNothingElseAnswers) {
     PathHost host = host_of(2);
     host.tcp_port = 0;
