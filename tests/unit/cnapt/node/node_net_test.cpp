@@ -469,21 +469,6 @@ TEST_F(NodeTest, AFlowThatTheSnaptClosesEnds) {
     EXPECT_TRUE(wait([&] { return node_->flows().size() == 0; }));
 }
 
-// A login elsewhere mends what was of the login, not what was of another path.
-TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
-    SnaptLink link;
-    Node::note_failure(link, make_failure(FailureKind::TimedOut, "no answer", 1), uint8_t{0});
-    Node::note_failure(link, make_failure(FailureKind::LoginRefused, "refused", 2), uint8_t{1});
-    EXPECT_TRUE(link.failure.is_now(FailureKind::LoginRefused));
-    EXPECT_TRUE(link.path_failures[0].is_now(FailureKind::TimedOut));
-    EXPECT_EQ(link.path_failures[1].kind, FailureKind::None) << "a refusal is of no path";
-    Node::note_login(link, uint8_t{1});
-    EXPECT_FALSE(link.failure.is_current);
-    EXPECT_TRUE(link.path_failures[0].is_current);
-    Node::note_login(link, uint8_t{0});
-    EXPECT_FALSE(link.path_failures[0].is_current);
-}
-
 // Nobody answers there by UDP.
 TEST_F(NodeTest, TcpThatHasAnsweredCarriesAfterTheHeadStartOfUdpAndIsMadeAnewWhenItEnds) {
     SnaptLink& link = establish("192.0.2.1:9347");
