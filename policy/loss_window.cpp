@@ -24,7 +24,8 @@ bool LossWindow::Traffic::is_heavy() const {
 
 // Another path or connection: its counters and those before have no difference.
 bool LossWindow::begins_anew(const PathView& path) const {
-    return path.uplink != latest_.uplink || path.delivered_bytes < latest_.delivered_bytes ||
+    return path.uplink != latest_.uplink || path.up.delivered_bytes < latest_.up.delivered_bytes ||
+           path.down.delivered_bytes < latest_.down.delivered_bytes ||
            path.up.arrived < latest_.up.arrived || path.down.arrived < latest_.down.arrived;
 }
 
@@ -45,15 +46,13 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     }
     Part part;
     part.span = span;
-    part.delivered_bytes = path.delivered_bytes - before.delivered_bytes;
+    part.ways = {traffic_of(path.up, before.up, 0), traffic_of(path.down, before.down, 1)};
     // A box that lets little pass delays nothing. A sender that does not heed losses overflows the
     // queue of a link that works.
-    if (!path.has_full_queue) {
-        part.ways[0] = {growth(path.up.arrived, before.up.arrived),
-                        growth(path.up.lost, before.up.lost)};
+    if (path.has_full_queue) {
+        part.ways[0].arrived = 0;
+        part.ways[0].lost = 0;
     }
-    part.ways[1] = {growth(path.down.arrived, before.down.arrived),
-                    growth(path.down.lost, before.down.lost)};
     std::rotate(parts_.begin(), parts_.begin() + 1, parts_.end());
     parts_.back() = part;
     filled_ = std::min(filled_ + 1, kParts);
@@ -62,15 +61,26 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     }
 }
 
+LossWindow::Traffic
+LossWindow::traffic_of(const PathTraffic& now, const PathTraffic& before, size_t way) const {
+    const int64_t lost = growth(now.lost, before.lost);
+    return {growth(now.arrived, before.arrived), lost, now.delivered_bytes - before.delivered_bytes,
+            lost > 0 && parts_.back().ways.at(way).lost <= 0};
+}
+
 // The loss may have begun in the middle of its first part: what arrived in that one does not count.
-// A sender that heeds losses soon has few to lose: so the fewest are needed only to begin.
+// A part in which nothing was delivered is no throttle: it is one class of which nothing passes,
+// which the session mends. A sender that heeds losses soon has few to lose: so the fewest are
+// needed only to begin.
 bool LossWindow::looks_heavy(size_t way) const {
     Traffic sum;
     size_t heavy_parts = 0;
     for (const Part& part : parts_) {
-        sum.arrived += sum.lost > 0 ? part.ways.at(way).arrived : 0;
-        sum.lost += part.ways.at(way).lost;
-        heavy_parts += part.ways.at(way).is_heavy() ? 1U : 0U;
+        const Traffic& traffic = part.ways.at(way);
+        sum.arrived += sum.lost > 0 ? traffic.arrived : 0;
+        sum.lost += traffic.lost;
+        const bool passes_some = traffic.delivered_bytes > 0 && !traffic.has_begun;
+        heavy_parts += traffic.is_heavy() && passes_some ? 1U : 0U;
     }
     return 2 * heavy_parts > kParts && sum.is_heavy() &&
            (is_heavy_.at(way) || sum.lost >= kFewestLost);
@@ -87,7 +97,7 @@ double LossWindow::delivered_bytes_per_s() const {
     uint64_t bytes = 0;
     for (; from != parts_.end(); ++from) {
         span += from->span;
-        bytes += from->delivered_bytes;
+        bytes += from->ways[0].delivered_bytes + from->ways[1].delivered_bytes;
     }
     const double seconds = std::chrono::duration<double>(span).count();
     return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;

@@ -30,15 +30,17 @@ class LossWindow {
     struct Traffic {
         int64_t arrived = 0;
         int64_t lost = 0;
+        uint64_t delivered_bytes = 0;
+        bool has_begun = false;  // to lose something
         bool is_heavy() const;
     };
     struct Part {
         base::Duration span{};
-        uint64_t delivered_bytes = 0;
         std::array<Traffic, 2> ways;  // up, down
     };
 
     bool begins_anew(const PathView& path) const;
+    Traffic traffic_of(const PathTraffic& now, const PathTraffic& before, size_t way) const;
     bool looks_heavy(size_t way) const;
 
     std::array<Part, kParts> parts_{};  // the oldest first

@@ -58,6 +58,8 @@ PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
     } else {
         follow_address(look);
     }
+    const bool had_race = std::exchange(was_racing_, races(look));
+    look.plan.ends_attempts = look.plan.activate.has_value() || (had_race && !was_racing_);
     note_need(look);
     take_hints(look);
     ask(look);
@@ -243,8 +245,9 @@ void PathManager::judge(Look& look) {
 
 // A connection made anew through a hole works for a moment: the race goes on.
 bool PathManager::races(const Look& look) const {
-    const bool is_shaky = look.active != nullptr && look.active->transport == Transport::Tcp &&
-                          trouble_since_ != base::kNever &&
+    const PathView* view = look.active == nullptr ? nullptr : look.active->view;
+    const bool is_shaky = view != nullptr && look.active->transport == Transport::Tcp &&
+                          trouble_since_ != base::kNever && view->opened_at >= trouble_since_ &&
                           look.now - worked_since_ < kProofLifetime;
     return trouble_ != Trouble::None || is_shaky;
 }
@@ -300,6 +303,15 @@ const PathManager::Option* PathManager::seat(const Look& look) const {
         return option.uplink->has_route && !rests(option, look.now) &&
                option.has_answered_since(look.now - kProofLifetime);
     });
+    // Where TCP has just answered, UDP has its head start.
+    if (found != nullptr && found->transport == Transport::Tcp) {
+        const Option* beside = first([&](const Option& option) {
+            return may_begin(option) && option.uplink == found->uplink &&
+                   !rests(option, look.now) && !option.is_unanswered() &&
+                   (option.view == nullptr || option.view->health == Health::Usable);
+        });
+        found = beside != nullptr ? beside : found;
+    }
     if (found == nullptr) {
         found = first([&](const Option& option) {
             return may_begin(option) && option.uplink->has_route && !rests(option, look.now) &&

@@ -29,13 +29,21 @@ class PathManager {
     static constexpr base::Duration kLongestRest = base::seconds(60);
     // Between two connection attempts by an uplink while packets wait.
     static constexpr base::Duration kLongestConnect = base::seconds(10);
-    // Rests of UDP where TCP carries more, and of TCP where it does not; the first is kLongestRest.
+    // Rests of UDP where TCP carries more, and of TCP where it does not, or failed in use: to see
+    // whether it works it has to be used, since a connection takes the place of the one in use. The
+    // first is kLongestRest.
     static constexpr base::Duration kLongestTrialRest = base::seconds(600);
+    static constexpr Backoff rest_of(Transport transport) {
+        return transport == Transport::Udp ? Backoff{kFirstRest, kLongestRest}
+                                           : Backoff{kLongestRest, kLongestTrialRest};
+    }
 
     // To be called after every change of what it is told, and at the deadline.
     PathPlan decide(const PathSituation& situation, base::TimePoint now);
 
     const std::optional<Candidate>& active() const { return active_; }
+    // TCP is in use to see whether it carries more than UDP, which loses much.
+    bool tries_tcp() const { return trial_.is_on(); }
     // Neither used nor asked until then while there is another; in the past: may be used.
     base::TimePoint rests_until(uint8_t uplink, Transport transport) const;
 
@@ -43,6 +51,7 @@ class PathManager {
     // Why the way in use may have to be left.
     enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
     struct Memory {
+        explicit Memory(Transport transport) : rest(rest_of(transport)) {}
         base::TimePoint asked_at{};
         base::TimePoint unanswered_since =
             base::kNever;             // the first question to this port without an answer
@@ -50,7 +59,7 @@ class PathManager {
         bool is_hinted = false;       // a question follows
         base::TimePoint hinted_at{};  // the last one
         Backoff asking{kFirstRest, kLongestRest};
-        Backoff rest{kFirstRest, kLongestRest};
+        Backoff rest;
         Backoff trial{kLongestRest, kLongestTrialRest};
         base::TimePoint rests_until() const { return std::max(rest.until(), trial.until()); }
     };
@@ -61,7 +70,8 @@ class PathManager {
         base::TimePoint remote_since{};  // zero: as long as `local`
         uint32_t network = 0;
         size_t port = 0;  // index of the UDP port that is asked
-        std::array<Memory, kTransports> transports;
+        std::array<Memory, kTransports> transports = {Memory(Transport::Udp),
+                                                      Memory(Transport::Tcp)};
     };
     // A candidate, for the duration of a call.
     struct Option {
@@ -113,6 +123,7 @@ class PathManager {
     void ask(Look& look);
     static bool asks_itself(const Look& look, const Option& option);
     base::TimePoint due_at(const Look& look, const Option& option) const;
+    base::TimePoint connects_from(const Look& look, const Option& option) const;
     void probe(Look& look, const Option& option);
     Candidate candidate_of(const Look& look, const Option& option) const;
     static bool rests(const Option& option, base::TimePoint now);
@@ -123,6 +134,7 @@ class PathManager {
     base::TimePoint head_start_until_{};
     base::TimePoint next_probe_at_{};
     bool was_busy_ = false;
+    bool was_racing_ = false;
     Trouble trouble_ = Trouble::None;
     base::TimePoint trouble_since_ = base::kNever;
     base::TimePoint worked_since_{};               // while there is no trouble

@@ -84,7 +84,8 @@ void PathManager::ask(Look& look) {
                                            : !option.uplink->has_route) {
             continue;
         }
-        const TimePoint due = std::max(due_at(look, option), next_probe_at_);
+        const TimePoint due =
+            std::max({due_at(look, option), next_probe_at_, connects_from(look, option)});
         if (due > look.now) {
             look.plan.next_at = std::min(look.plan.next_at, due);
         } else if (next == nullptr || order(option) < order(*next)) {
@@ -131,6 +132,25 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     }
     return option.transport == Transport::Udp ? memory.asked_at + kFirstRest
                                               : std::min(again, memory.asked_at + kLongestConnect);
+}
+
+// A connection by what rests waits for one that is open and need not rest: that would end, and has
+// answered or may still do so.
+TimePoint PathManager::connects_from(const Look& look, const Option& option) const {
+    TimePoint from{};
+    if (option.transport == Transport::Udp || option.works() || !rests(option, look.now)) {
+        return from;
+    }
+    for (const Option& open : look.options) {
+        const bool is_open = open.transport == Transport::Tcp && open.works() &&
+                             &open != look.active && !rests(open, look.now);
+        if (is_open && open.memory->asked_at >= trouble_since_) {
+            from = std::max(from, open.has_answered_since(trouble_since_)
+                                      ? base::kNever
+                                      : open.memory->asked_at + kFirstRest);
+        }
+    }
+    return from;
 }
 
 void PathManager::probe(Look& look, const Option& option) {

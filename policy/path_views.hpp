@@ -39,10 +39,11 @@ struct UplinkFacts {
     bool is_weak = false;  // the signal
 };
 
-// Datagrams of one direction since the path began; those that came late are not lost.
+// One direction since the path began. Datagrams that came late are not lost.
 struct PathTraffic {
     uint64_t arrived = 0;
     uint64_t lost = 0;
+    uint64_t delivered_bytes = 0;  // with packets: acknowledgements alone deliver nothing
 };
 
 // The path of an uplink, by UDP or TCP, as the session sees it. TCP has one while a connection by
@@ -53,14 +54,15 @@ struct PathView {
     uint16_t port = 0;  // the SNAPT's port that answered last; before: the one that is asked
     path::Health health = path::Health::Usable;
     bool is_validated = false;       // has answered, and the tuple has not changed since
+    base::TimePoint opened_at{};     // of TCP: when the connection was made
     base::TimePoint answered_at{};   // something that left there was answered; zero: never
     base::Duration smoothed_rtt{};   // zero: not measured
     base::Duration probe_timeout{};  // PTO
     bool has_hole = false;           // TCP's full segments do not arrive
     bool has_full_queue = false;     // up: the sender has filled the link
-    uint64_t delivered_bytes = 0;    // inner packets, both ways
     PathTraffic up;
     PathTraffic down;
+    uint64_t delivered_bytes() const { return up.delivered_bytes + down.delivered_bytes; }
 };
 
 struct PathSituation {
@@ -73,8 +75,11 @@ struct PathSituation {
 };
 
 struct PathPlan {
-    // A change; attempts to connect elsewhere end. It is a question, too: the session announces it.
+    // A change. It is a question, too: the session announces it.
     std::optional<Candidate> activate;
+    // Attempts to connect that are under way end: nobody waits for them any more, and one that
+    // succeeded late would take the place of the connection in use.
+    bool ends_attempts = false;
     // To be asked now. TCP without a connection by that uplink, or with a dead one, is connected.
     std::vector<Candidate> probe;
     base::TimePoint next_at = base::kNever;  // unless something changes before

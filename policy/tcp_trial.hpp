@@ -31,10 +31,11 @@ class TcpTrial {
             end();
             return Verdict::Leave;
         }
-        const bool is_other = (has_path_ && tcp->uplink != uplink_) || tcp->delivered_bytes < seen_;
+        const bool is_other =
+            (has_path_ && tcp->uplink != uplink_) || tcp->delivered_bytes() < seen_;
         has_path_ = true;
         uplink_ = tcp->uplink;
-        seen_ = tcp->delivered_bytes;
+        seen_ = tcp->delivered_bytes();
         if (is_other) {
             is_half_ = false;
             began_ = now;
@@ -45,11 +46,11 @@ class TcpTrial {
         if (!is_half_) {
             is_half_ = true;
             began_ = now;
-            delivered_at_half_ = tcp->delivered_bytes;
+            delivered_at_half_ = tcp->delivered_bytes();
             return Verdict::None;
         }
         end();
-        const auto bytes = static_cast<double>(tcp->delivered_bytes - delivered_at_half_);
+        const auto bytes = static_cast<double>(tcp->delivered_bytes() - delivered_at_half_);
         const double wanted =
             kWorthIt * udp_bytes_per_s_ * std::chrono::duration<double>(now - began_).count();
         return bytes > 0 && bytes >= wanted ? Verdict::Keep : Verdict::Leave;

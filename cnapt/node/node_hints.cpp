@@ -38,14 +38,6 @@ bool Node::is_cut(uint8_t slot) const {
     return uplink != nullptr && !uplink->can_carry();
 }
 
-Uplinks::SlotSet Node::cut_slots() const {
-    Uplinks::SlotSet slots;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        slots.set(slot, is_cut(static_cast<uint8_t>(slot)));
-    }
-    return slots;
-}
-
 void Node::on_wireless(const netlink::WirelessEvent& event) {
     using Kind = netlink::WirelessEvent::Kind;
     const TimePoint now = loop_.now();
@@ -73,19 +65,14 @@ void Node::on_wireless(const netlink::WirelessEvent& event) {
 // count as traffic, for which the signal is read again.
 void Node::on_signal(uint32_t interface_index, bool has_become_weak, TimePoint now) {
     for (const auto& link : links_) {
-        const Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        const Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || active->interface_index != interface_index) {
             continue;
         }
-        session::PathSet& paths = link->session->paths();
         if (has_become_weak) {
-            paths.ask(active->slot, now);
+            link->hints |= session::mask_of(active->slot);
         }
-        // So that another path has answered when this one falls silent.
-        if (active->is_weak) {
-            probe_others(*link, active->slot, now);
-        }
-        engine_.touch(*link->session);
+        choose(*link, now);
     }
     engine_.pump(now);
 }
@@ -94,8 +81,8 @@ void Node::on_signal(uint32_t interface_index, bool has_become_weak, TimePoint n
 uint64_t Node::received_on(uint8_t slot) const {
     uint64_t datagrams = 0;
     for (const auto& link : links_) {
-        if (link->session && link->active_slot == slot) {
-            const uint8_t path = link->is_on_stream ? wire::kTcpPath : slot;
+        if (link->session && link->active_slot() == slot) {
+            const uint8_t path = link->is_on_stream() ? wire::kTcpPath : slot;
             datagrams += link->session->paths().path(path).received_datagrams;
         }
     }
@@ -108,7 +95,7 @@ void Node::ask_signals(TimePoint now) {
         return;
     }
     for (const auto& link : links_) {
-        Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || !active->can_carry()) {
             continue;
         }
@@ -130,19 +117,10 @@ void Node::ask_signals(TimePoint now) {
 // A different NAT may be behind another access point.
 void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
-    if (link.active_slot == slot && !link.is_on_stream) {
+    if (link.active_slot() == slot && !link.is_on_stream()) {
         paths.announce_again(now);
     } else {
         paths.ask(slot, now);
-    }
-}
-
-void Node::probe_others(SnaptLink& link, uint8_t slot, TimePoint now) {
-    for (const Uplink* uplink : uplinks_->list()) {
-        const bool has_route = Uplinks::has_route(*uplink, link.addresses, monitor_->snapshot());
-        if (uplink->slot != slot && has_route && uplink->can_carry()) {
-            link.session->paths().probe(uplink->slot, now);
-        }
     }
 }
 
@@ -158,8 +136,11 @@ void Node::on_pause(base::Duration pause) {
             continue;
         }
         link->session->paths().on_pause(now);
-        if (!link->active_slot) {
+        if (!link->active_slot()) {
             link->moving_since = now;
+        }
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->hints |= session::mask_of(uplink->slot);
         }
         if (monitor_) {
             update_paths(*link, {}, now);

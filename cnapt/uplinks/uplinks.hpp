@@ -111,6 +111,10 @@ class Uplinks {
     Uplink* best_for(const SnaptAddresses& snapt,
                      const netlink::NetSnapshot& snapshot,
                      SlotSet excluded = {});
+    // The order of best_for: the smallest is best. The SNAPT has an address of its version.
+    uint64_t cost_of(const Uplink& uplink,
+                     const SnaptAddresses& snapt,
+                     const netlink::NetSnapshot& snapshot) const;
     // Towards the SNAPT's address of its version.
     static bool has_route(const Uplink& uplink,
                           const SnaptAddresses& snapt,

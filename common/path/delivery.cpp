@@ -94,6 +94,7 @@ void Delivery::on_acknowledged(SentLog::Position position,
     news_ += count(bits);
     frame_news_ += static_cast<uint32_t>(count(bits));
     frame_bytes_ += run.bytes_of(bits);
+    counters_.delivered_bytes += run.has_packets ? run.bytes_of(bits) : 0;
     recovered_ += run.is_size_probe ? 0 : static_cast<int64_t>(count(late));
     rate_.on_delivered(run, position, run.bytes_of(bits), run.bytes_of(newly));
     take_away(run, newly);

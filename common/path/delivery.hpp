@@ -25,7 +25,8 @@ namespace continuo::path {
 struct DeliveryCounters {
     uint64_t sent_datagrams = 0;
     uint64_t delivered_datagrams = 0;
-    uint64_t lost_datagrams = 0;  // those that came late are subtracted
+    uint64_t delivered_bytes = 0;  // of datagrams with packets that an ACK has named
+    uint64_t lost_datagrams = 0;   // those that came late are subtracted
     uint64_t late_datagrams = 0;
     uint64_t refused_ranges = 0;  // ranges with numbers that were never sent
 };

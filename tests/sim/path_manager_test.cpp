@@ -125,8 +125,12 @@ void calm(PathWorld& world) {
         has_one = true;
         world.change(slot, link);
     }
-    // The longest interval of questions, and the longest rest.
-    world.run(2 * policy::PathManager::kLongestRest + seconds(10));
+    // The longest interval of questions, and the longest rest of UDP. TCP's may end at any moment.
+    constexpr base::Duration kToConnect = seconds(10);
+    world.run(2 * policy::PathManager::kLongestRest + kToConnect);
+    while (world.fault.empty() && world.has_rest_ended_since(world.now() - kToConnect)) {
+        world.run(kToConnect);
+    }
 }
 
 struct Totals {

@@ -90,7 +90,7 @@ void PathWorld::readdress(uint8_t slot) {
     if (connection_ == slot) {
         connection_.reset();
     }
-    ways_[slot] = {};
+    ways_[slot] = new_ways();
     worse_at_ = now_;
     follow_truth();
 }
@@ -229,6 +229,7 @@ void PathWorld::take(const Event& event) {
         taken.view = {};
         taken.view.uplink = event.slot;
         taken.view.transport = Transport::Tcp;
+        taken.view.opened_at = now_;
         taken.liveness = {};
     } else if (!is_udp && is_blocked(event.slot)) {
         return;
@@ -300,7 +301,7 @@ void PathWorld::send_data() {
         used.lost_at = now_;
         lost_at_ = now_;
     }
-    used.view.delivered_bytes += (sent - lost) * kBytes;
+    traffic.delivered_bytes += (sent - lost) * kBytes;
     if (sent > lost) {
         plan(Kind::Acknowledged, *active(), link.rtt);
     }
@@ -365,6 +366,11 @@ void PathWorld::decide() {
     hints_.clear();
     has_news_ = false;
     next_at_ = plan.next_at;
+    if (plan.ends_attempts) {
+        for (uint32_t& attempt : attempts_) {
+            ++attempt;
+        }
+    }
     if (plan.activate) {
         account(former, worked);
         activated_at_ = now_;
@@ -377,13 +383,10 @@ void PathWorld::decide() {
 }
 
 // The next path repeats the datagrams of one that works; one that has timed out owes an answer
-// until it gives one (path::Liveness). Nobody waits for a way that left the race.
+// until it gives one (path::Liveness).
 void PathWorld::leave(const std::optional<Candidate>& former) {
     if (former && former != active()) {
         way(former->uplink, former->transport).liveness.on_taken_out(0, false);
-    }
-    for (uint32_t& attempt : attempts_) {
-        ++attempt;
     }
 }
 

@@ -61,6 +61,8 @@ class PathWorld {
     // The preferred one of those that carry and need not rest, by what happened here; that in use
     // need not.
     std::string best() const;
+    // What a rest left out may be used again, and may not have been asked yet.
+    bool has_rest_ended_since(base::TimePoint since) const;
     static std::string name(uint8_t slot, policy::Transport transport);
     std::string in_use() const;
 
@@ -85,12 +87,13 @@ class PathWorld {
         uint16_t port;     // of the SNAPT
     };
     struct Way {
+        explicit Way(policy::Transport transport) : rest(policy::PathManager::rest_of(transport)) {}
         policy::PathView view;
         bool has_view = false;
         bool carried = false;
         path::Liveness liveness;
         // This account says what the manager should keep in mind.
-        policy::Backoff rest{policy::PathManager::kFirstRest, policy::PathManager::kLongestRest};
+        policy::Backoff rest;
         base::TimePoint dead_at{};              // the connection was, by what happened here
         base::TimePoint lost_at{};              // of UDP: much
         std::vector<base::TimePoint> failures;  // since something was delivered
@@ -99,6 +102,8 @@ class PathWorld {
         base::Duration asked_in_vain{};                // before it worked
     };
 
+    using Ways = std::array<Way, policy::kTransports>;
+    static Ways new_ways() { return {Way(policy::Transport::Udp), Way(policy::Transport::Tcp)}; }
     Way& way(uint8_t slot, policy::Transport transport) {
         return ways_.at(slot).at(static_cast<size_t>(transport));
     }
@@ -142,7 +147,7 @@ class PathWorld {
     std::array<base::TimePoint, kUplinks> passes_since_{};
     std::array<base::TimePoint, kUplinks> silent_since_{};
     std::array<uint32_t, kUplinks> addresses_{};
-    std::array<std::array<Way, policy::kTransports>, kUplinks> ways_;
+    std::array<Ways, kUplinks> ways_ = {new_ways(), new_ways(), new_ways()};
     std::deque<Event> events_;
     std::array<uint32_t, kUplinks> attempts_{};  // to connect; a new one replaces the last
     std::optional<uint8_t> connection_;          // slot

@@ -211,6 +211,18 @@ std::string PathWorld::best() const {
     return best;
 }
 
+bool PathWorld::has_rest_ended_since(TimePoint since) const {
+    for (uint8_t slot = 0; slot < kUplinks; ++slot) {
+        for (const Transport transport : {Transport::Udp, Transport::Tcp}) {
+            const TimePoint until = manager_.rests_until(slot, transport);
+            if (links_[slot].is_there && until > since && until <= now_) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // With CONTINUO_TRACE what the manager says is printed.
 void PathWorld::trace(const policy::PathPlan& plan) const {
     static const bool is_on = std::getenv("CONTINUO_TRACE") != nullptr;

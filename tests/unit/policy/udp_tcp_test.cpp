@@ -21,12 +21,13 @@ struct Watched {
     void down(uint64_t arrived, uint64_t lost) {
         path.down.arrived += arrived;
         path.down.lost += lost;
-        path.delivered_bytes += arrived * 1000;
+        path.down.delivered_bytes += arrived * 1000;
         pass();
     }
     void up(uint64_t arrived, uint64_t lost) {
         path.up.arrived += arrived;
         path.up.lost += lost;
+        path.up.delivered_bytes += arrived * 1000;
         pass();
     }
     void pass() {
@@ -117,10 +118,45 @@ TEST(LossWindow, AnOverflowingQueueIsNotUpwards) {
     }
 }
 
+// Of a class whose mark is dropped nothing passes until it leaves without one: the losses of one
+// direction end in the middle of a part, and those of the other begin there.
+TEST(LossWindow, OneDirectionMendedAfterTheOtherIsNoThrottle) {
+    struct Case {
+        uint64_t before;  // delivered in the part in which the loss begins
+        int in_vain;      // parts in which nothing is
+    };
+    for (const Case& each : {Case{0, 1}, Case{0, 2}, Case{12, 1}, Case{12, 2}, Case{24, 2}}) {
+        Watched watched;
+        const auto half_second = [&](const PathTraffic& up, const PathTraffic& down) {
+            const auto add = [](PathTraffic& to, const PathTraffic& more) {
+                to.arrived += more.arrived + 20;  // acknowledgements, by another class
+                to.lost += more.lost;
+                to.delivered_bytes += more.arrived * 1000;
+            };
+            add(watched.path.up, up);
+            add(watched.path.down, down);
+            watched.pass();
+            EXPECT_FALSE(watched.window.is_heavy()) << each.before << " " << each.in_vain;
+        };
+        half_second({25, 0}, {25, 0});
+        half_second({each.before, 25 - each.before}, {each.before, 0});
+        for (int n = 0; n < each.in_vain; ++n) {
+            half_second({0, 25}, {0, 0});
+        }
+        half_second({13, 12}, {0, 13});
+        for (int n = 0; n < each.in_vain; ++n) {
+            half_second({25, 0}, {0, 25});
+        }
+        half_second({25, 0}, {13, 12});
+        half_second({25, 0}, {25, 0});
+    }
+}
+
 TEST(LossWindow, TheRateIsThatSinceTheLossBegan) {
     Watched watched;
     watched.down(1000, 0);
     watched.down(500, 500);  // began in the middle
+    watched.down(20, 30);
     watched.down(20, 30);
     ASSERT_TRUE(watched.window.is_heavy());
     EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 40'000);
@@ -160,10 +196,10 @@ TrialVerdict judge(uint64_t early, uint64_t late, double udp_bytes_per_s) {
     TcpTrial trial;
     PathView tcp;
     trial.begin(1, udp_bytes_per_s, now);
-    tcp.delivered_bytes = early;
+    tcp.down.delivered_bytes = early;
     now += TcpTrial::kTrial / 2;
     EXPECT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
-    tcp.delivered_bytes += late;
+    tcp.down.delivered_bytes += late;
     now += TcpTrial::kTrial / 2;
     const TrialVerdict verdict = trial.on_time(&tcp, true, now);
     EXPECT_FALSE(trial.is_on());
@@ -195,11 +231,11 @@ TEST(TcpTrial, ALateLookLeavesTheSecondHalfItsLength) {
     PathView tcp;
     trial.begin(1, 100'000, began);
     const TimePoint half = began + TcpTrial::kTrial + seconds(1);
-    tcp.delivered_bytes = 900'000;
+    tcp.down.delivered_bytes = 900'000;
     EXPECT_EQ(trial.on_time(&tcp, true, half), TrialVerdict::None);
     EXPECT_EQ(trial.next_at(), half + TcpTrial::kTrial / 2);
     EXPECT_EQ(trial.on_time(&tcp, true, half), TrialVerdict::None);
-    tcp.delivered_bytes += 300'000;
+    tcp.down.delivered_bytes += 300'000;
     EXPECT_EQ(trial.on_time(&tcp, true, half + TcpTrial::kTrial / 2), TrialVerdict::Keep);
 }
 
@@ -210,17 +246,17 @@ TEST(TcpTrial, AnotherPathOrConnectionIsTriedFromTheStart) {
         PathView tcp;
         trial.begin(1, 100'000, now);
         now += TcpTrial::kTrial / 2;
-        tcp.delivered_bytes = 900'000;
+        tcp.down.delivered_bytes = 900'000;
         ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
         now += seconds(1);
         tcp.uplink = is_other_uplink ? 1 : 0;
-        tcp.delivered_bytes = is_other_uplink ? 5'000'000 : 0;
+        tcp.down.delivered_bytes = is_other_uplink ? 5'000'000 : 0;
         ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
         EXPECT_EQ(trial.next_at(), now + TcpTrial::kTrial / 2);
         now += TcpTrial::kTrial / 2;
         ASSERT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::None);
         now += TcpTrial::kTrial / 2;
-        tcp.delivered_bytes += 299'000;
+        tcp.down.delivered_bytes += 299'000;
         EXPECT_EQ(trial.on_time(&tcp, true, now), TrialVerdict::Leave);
     }
 }
@@ -257,7 +293,7 @@ struct Download {
                 const uint64_t arrived = is_udp ? 100 - lost : tcp_per_s / 10;
                 view->down.lost += lost;
                 view->down.arrived += arrived;
-                view->delivered_bytes += 1000 * arrived;
+                view->down.delivered_bytes += 1000 * arrived;
             }
             host.run(milliseconds(100));
         }
@@ -286,7 +322,7 @@ TEST(PathManager, ACollapsedDownloadIsLeftForTcpWithinThreeSeconds) {
             PathView* view = download.host.view(0, Transport::Udp);
             view->down.lost += at_ms == 0 ? 95 : 1;
             view->down.arrived += at_ms == 0 ? 5 : 2;
-            view->delivered_bytes += at_ms == 0 ? 5000 : 2000;
+            view->down.delivered_bytes += at_ms == 0 ? 5000 : 2000;
             download.host.run(milliseconds(100));
         }
         ASSERT_EQ(download.host.in_use(), "tcp0") << into_part_ms;
@@ -383,6 +419,14 @@ TEST(PathManager, ThrottledUdpWithoutAnythingElseIsKept) {
     download.host.tcp_port = 0;
     download.loss = 0.9;
     download.run(seconds(100));
+    EXPECT_TRUE(download.host.moves.empty());
+}
+
+// Of a class whose mark is dropped nothing gets through, while the path answers.
+TEST(PathManager, WhereNothingGetsThroughIsNoThrottle) {
+    Download download(1);
+    download.loss = 1;
+    download.run(seconds(10));
     EXPECT_TRUE(download.host.moves.empty());
 }
 
