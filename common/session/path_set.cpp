@@ -107,6 +107,7 @@ void PathSet::activate(uint8_t index, TimePoint now) {
     }
     active_ = index;
     ++announcement_number_;
+    connections_ += index == wire::kTcpPath ? 1U : 0U;
     announce_again(now);
 }
 
