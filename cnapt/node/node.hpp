@@ -107,6 +107,7 @@ struct SnaptLink {
     dataplane::StreamPort stream;     // into the control link; none while that is not open
     base::Endpoint stream_address;    // the other end of that link
     base::TimePoint stream_opened_at{};
+    bool is_stream_stuck = false;        // TCP repeats the same bytes in vain
     std::optional<uint8_t> stream_slot;  // the uplink that it was made by
     dataplane::RecentRates rates;        // inner packets
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
@@ -192,6 +193,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
     void on_stream_lost(SnaptLink& link);
+    void on_stream_stuck(SnaptLink& link, bool is_stuck);
     // UDP is silent and data does not go over TCP.
     static bool goes_nowhere(const SnaptLink& link);
     void close_stream(SnaptLink& link);
