@@ -437,7 +437,10 @@ void PathManager::follow_address(Look& look) {
         use(look, active, candidate_of(look, active), false);
         return;
     }
-    if (active.transport == Transport::Udp && active.works() && !active.is_unanswered() &&
+    // A way that is silent by its port may still have answered by another.
+    const bool has_answered =
+        active.view != nullptr && active.view->is_validated && !active.is_unanswered();
+    if (active.transport == Transport::Udp && has_answered &&
         active_->to.port != active.view->port) {
         active_->to.port = active.view->port;
         look.plan.activate = active_;

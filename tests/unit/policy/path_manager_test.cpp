@@ -160,6 +160,23 @@ TEST(PathManager, AnotherPortThatAnswersIsActivated) {
     EXPECT_EQ(host.manager.active(), host.moves.back().candidate);
 }
 
+// What was sent to the former port is still owed (schedule 20371 of the simulation).
+TEST(PathManager, AnotherPortThatAnswersIsActivatedWhileTheWayIsDoubtful) {
+    PathHost host = host_of(1);
+    host.udp_ports = {9347, 443};
+    host.tcp_port = 0;
+    host.fall_silent(0);
+    host.run(seconds(3));
+    PathView* view = host.view(0, Transport::Udp);
+    ASSERT_EQ(view->health, path::Health::Doubtful);
+    ASSERT_TRUE(host.moves.empty());
+    view->port = 443;
+    view->answered_at = host.now;
+    host.decide();
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate.to.port, 443);
+}
+
 // --- UDP before TCP
 
 TEST(PathManager, TcpTakesOverAProbeTimeoutAfterItsAnswer) {
