@@ -168,16 +168,22 @@ void ControlClient::Inner::on_woken() {
     update();  // sends what is there
 }
 
-// The kernel does not tell of its time-outs.
+// At the connection that takes the datagrams.
 void ControlClient::Inner::look_at_progress() {
     if (now() < look_at_) {
         return;
     }
-    const io::TcpProgress link = io::progress_of(connection_->stream.fd());
-    const io::TcpProgress plain = plain_.progress();
+    look_at_ = now() + kLookInterval;
+    if (connection_->control->state() != control::ClientState::Open) {
+        return;
+    }
+    const auto plain = plain_.progress();
+    const io::TcpProgress progress = plain ? *plain : io::progress_of(connection_->stream.fd());
     const bool has_more = out_->room_bytes() < DatagramQueue::kLimitBytes;
-    look_at_ = link.is_owed || plain.is_owed || has_more ? now() + kLookInterval : base::kNever;
-    const bool is_stuck = std::max(link.timeouts, plain.timeouts) >= kStuckTimeouts;
+    if (!progress.is_owed && !progress.has_gap && !has_more) {
+        look_at_ = base::kNever;
+    }
+    const bool is_stuck = stall_.is_stuck(progress, kStuckTimeouts, now());
     if (std::exchange(is_stuck_, is_stuck) != is_stuck) {
         tell([is_stuck](ControlClientHandler& handler) { handler.on_stream_stuck(is_stuck); });
     }
@@ -195,6 +201,7 @@ void ControlClient::Inner::update() {
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
             plain_.close();
+            stall_ = {};
             is_stuck_ = false;
             options_.parameters.hello.continuation =
                 control::Continuation{established->accept.wire_session_up, established->keys.epoch};

@@ -200,7 +200,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<LinkEnd> way_end_;  // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
-    base::TimePoint look_at_ = base::kNever;    // at the progress of datagrams
+    base::TimePoint look_at_ = base::kNever;  // at the progress of datagrams
+    io::TcpStall stall_;
     bool is_stuck_ = false;                     // as the data loop was told
     bool has_arrivals_ = false;                 // in in_, and the data loop does not know
     std::atomic<bool> waits_for_room_ = false;  // in in_; the data loop says when there is some

@@ -5,9 +5,11 @@
 #include "cnapt/control_link/tcp_connect.hpp"
 #include "common/dataplane/plain_stream.hpp"
 #include "common/io/event_loop.hpp"
+#include "common/io/tcp_progress.hpp"
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace continuo::cnapt::control_link {
 
@@ -41,9 +43,11 @@ class PlainLink {
     // Sends what the queue has, over a new connection to `target()` if there is none.
     void feed(const std::function<Target()>& target);
     void close() { connection_.reset(); }
-    io::TcpProgress progress() const {
-        return connection_ && connection_->is_connected ? io::progress_of(connection_->stream.fd())
-                                                        : io::TcpProgress{};
+    // None without a connection.
+    std::optional<io::TcpProgress> progress() const {
+        return connection_ && connection_->is_connected
+                   ? std::optional(io::progress_of(connection_->stream.fd()))
+                   : std::nullopt;
     }
 
   private:

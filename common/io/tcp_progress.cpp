@@ -1,0 +1,34 @@
+#include "common/io/tcp_progress.hpp"
+
+#include <array>
+
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace continuo::io {
+
+TcpProgress progress_of(int fd) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+        return {};
+    }
+    TcpProgress progress;
+    progress.is_owed = info.tcpi_unacked > 0;
+    progress.timeouts = info.tcpi_retransmits;
+    progress.timeout = std::chrono::microseconds(info.tcpi_rto);
+    progress.received_bytes = info.tcpi_bytes_received;
+    // What is held and cannot be read is out of order.
+    std::array<uint32_t, SK_MEMINFO_VARS> memory{};
+    socklen_t memory_length = sizeof memory;
+    int unread = 0;
+    progress.has_gap =
+        ::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &memory_length) == 0 &&
+        ::ioctl(fd, FIONREAD, &unread) == 0 && unread == 0 && memory[SK_MEMINFO_RMEM_ALLOC] > 0;
+    return progress;
+}
+
+}  // namespace continuo::io
