@@ -45,7 +45,7 @@ TimePoint PathManager::rests_until(uint8_t uplink, Transport transport) const {
 }
 
 PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
-    follow(situation.uplinks, now);
+    follow(situation, now);
     Look look{situation, now, options_of(situation), nullptr, {}};
     note_answers(look);
     look_at_loss(look);
@@ -67,7 +67,11 @@ PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
 
 // An uplink that came, or lost its carrier, or another address of the SNAPT: what is remembered
 // belongs to another way.
-void PathManager::follow(std::span<const UplinkFacts> uplinks, TimePoint now) {
+void PathManager::follow(const PathSituation& situation, TimePoint now) {
+    const auto uplinks = situation.uplinks;
+    const auto& ports = situation.udp_ports;
+    const auto known = std::find(ports.begin(), ports.end(), situation.known_port);
+    const size_t first_port = known == ports.end() ? 0 : static_cast<size_t>(known - ports.begin());
     for (size_t slot = 0; slot < memory_.size(); ++slot) {
         UplinkMemory& memory = memory_[slot];
         const auto facts = std::find_if(uplinks.begin(), uplinks.end(),
@@ -82,6 +86,7 @@ void PathManager::follow(std::span<const UplinkFacts> uplinks, TimePoint now) {
         const TimePoint remote_since = is_same ? memory.remote_since : TimePoint{};
         if (!is_same || !facts->can_carry || is_elsewhere) {
             memory = {};
+            memory.port = first_port;
         }
         if (is_there) {
             memory.remote = facts->remote;
@@ -156,10 +161,12 @@ void PathManager::note_answers(Look& look) {
     }
 }
 
-// Only while packets are under way: an idle path loses nothing.
+// Only while packets are under way: an idle path loses nothing. Losses of a session that is spread
+// are not those of the path in use alone.
 void PathManager::look_at_loss(const Look& look) {
-    const bool is_looked_at = look.situation.is_busy && look.active != nullptr &&
-                              look.active->transport == Transport::Udp && look.active->works();
+    const bool is_looked_at = look.situation.is_busy && !look.situation.is_spread &&
+                              look.active != nullptr && look.active->transport == Transport::Udp &&
+                              look.active->works();
     if (!is_looked_at) {
         loss_.reset();
         return;
@@ -234,7 +241,7 @@ void PathManager::judge(Look& look) {
     }
     const bool is_over = former == Trouble::None && look.now - worked_since_ >= kProofLifetime;
     if (is_over || trouble_since_ == base::kNever) {
-        trouble_since_ = trouble_ == Trouble::Unproven ? activated_at_ : look.now;
+        trouble_since_ = look.now;
         resting_ready_at_ = base::kNever;
     }
 }
@@ -372,18 +379,25 @@ bool PathManager::is_connecting(Look& look) {
     return is_one;
 }
 
-// A link that paused answers by both: after TCP's answer UDP has a probe time-out for its own.
+// A link that paused answers by both: after TCP's answer UDP has a probe time-out for its own. That
+// of TCP, which may be long from the queues of its last stay, stands in where UDP is not measured.
 bool PathManager::is_in_grace(Look& look) {
     if (look.active == nullptr || look.active->transport == Transport::Tcp) {
         return false;
     }
     tcp_ready_at_ = std::min(tcp_ready_at_, look.now);
-    Duration grace{};
+    std::array<Duration, kTransports> longest{};
     for (const Option& option : look.options) {
         if (option.view != nullptr && option.view->smoothed_rtt > Duration{}) {
-            grace = std::max(grace, option.view->probe_timeout);
+            Duration& longest_there = longest[index_of(option.transport)];
+            longest_there = std::max(longest_there, option.view->probe_timeout);
         }
     }
+    const auto [udp, tcp] = longest;
+    const Duration initial =
+        look.active->view == nullptr ? Duration{} : look.active->view->probe_timeout;
+    const Duration measured = udp > Duration{} ? udp : tcp;
+    const Duration grace = measured > Duration{} ? measured : initial;
     const bool is_over = look.now >= tcp_ready_at_ + grace;
     if (!is_over) {
         look.plan.next_at = std::min(look.plan.next_at, tcp_ready_at_ + grace);
@@ -433,8 +447,18 @@ void PathManager::follow_address(Look& look) {
         return;
     }
     const Option& active = *look.active;
-    if (active_->to.address != active.uplink->remote) {
-        use(look, active, candidate_of(look, active), false);
+    const auto& ports = look.situation.udp_ports;
+    const bool is_port_gone =
+        active.transport == Transport::Udp &&
+        std::find(ports.begin(), ports.end(), active_->to.port) == ports.end();
+    if (active_->to.address != active.uplink->remote || is_port_gone) {
+        const Candidate there = candidate_of(look, active);
+        if (active.transport == Transport::Tcp && active.view == nullptr) {
+            active_ = there;  // nothing can be announced before a connection is made
+            return;
+        }
+        use(look, active, there, false);
+        judge(look);
         return;
     }
     // A way that is silent by its port may still have answered by another.

@@ -96,7 +96,7 @@ class PathManager {
         PathPlan plan;
     };
 
-    void follow(std::span<const UplinkFacts> uplinks, base::TimePoint now);
+    void follow(const PathSituation& situation, base::TimePoint now);
     std::vector<Option> options_of(const PathSituation& situation);
     bool is_active(const Option& option) const;
     void note_answers(Look& look);

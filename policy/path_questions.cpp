@@ -10,9 +10,10 @@ namespace continuo::policy {
 using base::TimePoint;
 
 // Packets wait again after a pause: a new flow does not inherit the intervals of those before.
+// While a way works nothing waits.
 void PathManager::note_need(const Look& look) {
     const bool was_busy = std::exchange(was_busy_, look.situation.is_busy);
-    if (was_busy || !look.situation.is_busy) {
+    if (was_busy || !look.situation.is_busy || !races(look)) {
         return;
     }
     for (const Option& option : look.options) {
@@ -52,7 +53,8 @@ void PathManager::ask(Look& look) {
     if (loss_.next_at() > look.now) {
         look.plan.next_at = std::min(look.plan.next_at, loss_.next_at());
     }
-    const bool is_weak = look.active != nullptr && look.active->uplink->is_weak;
+    const bool is_weak =
+        look.situation.is_busy && look.active != nullptr && look.active->uplink->is_weak;
     bool is_worse = false;  // than the way in use
     const Option* next = nullptr;
     const auto order = [&](const Option& option) {
@@ -113,6 +115,12 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     if (!is_race && rests(option, look.now)) {
         return memory.rests_until();
     }
+    // It would take the place of a connection that works, and that one has just won.
+    const bool displaces = option.transport == Transport::Tcp && !option.works() &&
+                           look.active != nullptr && look.active->transport == Transport::Tcp;
+    if (!is_race && displaces && look.now < activated_at_ + kLongestRest) {
+        return activated_at_ + kLongestRest;
+    }
     if (is_race && memory.asked_at < trouble_since_) {
         return asks_itself(look, option) ? trouble_since_ + kFirstRest : look.now;
     }
@@ -130,8 +138,11 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     if (!is_urgent) {
         return again;
     }
-    return option.transport == Transport::Udp ? memory.asked_at + kFirstRest
-                                              : std::min(again, memory.asked_at + kLongestConnect);
+    if (option.transport == Transport::Udp) {
+        return memory.asked_at + kFirstRest;
+    }
+    const bool is_needed = is_race || look.active == nullptr;
+    return is_needed ? std::min(again, memory.asked_at + kLongestConnect) : again;
 }
 
 // A connection by what rests waits for one that is open and need not rest: that would end, and has

@@ -51,7 +51,7 @@ struct PathTraffic {
 struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
-    uint16_t port = 0;  // the SNAPT's port that answered last; before: the one that is asked
+    uint16_t port = 0;  // the SNAPT's port that was asked last; what is answered, answered there
     path::Health health = path::Health::Usable;  // of TCP, also by its own time-outs
     bool is_validated = false;       // has answered, and the tuple has not changed since
     base::TimePoint opened_at{};     // of TCP: when the connection was made
@@ -71,6 +71,8 @@ struct PathSituation {
     uint16_t tcp_port = 0;                // 0: none
     std::span<const uint8_t> hints;       // slots of uplinks of which there is news
     bool is_busy = false;                 // packets were queued within the last second
+    bool is_spread = false;               // flows were carried by other paths, too, lately
+    uint16_t known_port = 0;              // that got through; a new way begins there, if it is one
 };
 
 struct PathPlan {

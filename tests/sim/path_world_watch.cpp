@@ -30,13 +30,14 @@ Duration PathWorld::allowed(uint8_t slot, Transport transport, TimePoint since) 
     const auto uplinks =
         std::count_if(links_.begin(), links_.end(), [](const Link& each) { return each.is_there; });
     const Duration turns = uplinks * 2 * PathManager::kHeadStart;
-    Duration longest_timeout{};
+    std::array<Duration, policy::kTransports> longest{};
     for (const auto& ways : ways_) {
-        for (const Way& each : ways) {
-            longest_timeout =
-                std::max(longest_timeout, each.has_view ? each.view.probe_timeout : Duration{});
+        for (size_t n = 0; n < longest.size(); ++n) {
+            longest[n] =
+                std::max(longest[n], ways[n].has_view ? ways[n].view.probe_timeout : Duration{});
         }
     }
+    const Duration longest_timeout = longest[0] > Duration{} ? longest[0] : longest[1];
     const Duration doubt = longest_doubt();
     const Duration rtt = links_[slot].rtt;
     Duration again = PathManager::kFirstRest;

@@ -32,7 +32,9 @@ class PathHost {
     std::vector<PathView> views;
     std::vector<uint16_t> udp_ports = {9347};
     uint16_t tcp_port = 9347;
+    uint16_t known_port = 0;
     bool is_busy = true;
+    bool is_spread = false;
     std::vector<Asked> asked;
     std::vector<Asked> moves;
     bool has_ended_attempts = false;
@@ -71,8 +73,8 @@ class PathHost {
         decide();
     }
     void decide(std::vector<uint8_t> hints = {}) {
-        const PathPlan plan =
-            manager.decide({uplinks, views, udp_ports, tcp_port, hints, is_busy}, now);
+        const PathPlan plan = manager.decide(
+            {uplinks, views, udp_ports, tcp_port, hints, is_busy, is_spread, known_port}, now);
         next_at_ = plan.next_at;
         has_ended_attempts = has_ended_attempts || plan.ends_attempts;
         if (plan.activate) {

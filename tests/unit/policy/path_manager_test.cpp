@@ -127,6 +127,59 @@ TEST(PathManager, AnotherAddressThatDoesNotAnswerIsLeftAfterItsHeadStart) {
     EXPECT_EQ(host.in_use(), "udp1");
 }
 
+// There is no path to activate before a connection is made (it aborted).
+TEST(PathManager, AnotherAddressOfTheSnaptWhileNoConnectionIsOpenIsNotActivated) {
+    PathHost host = host_of(1);
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.way(0, Transport::Tcp).answers = false;
+    host.views.erase(host.views.begin() + (host.view(0, Transport::Tcp) - host.views.data()));
+    host.decide();
+    const size_t moves = host.moves.size();
+    host.uplinks[0].remote = *base::IpAddress::parse("198.51.100.3");
+    host.decide();
+    EXPECT_EQ(host.moves.size(), moves);
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(host.manager.active()->to.address, host.uplinks[0].remote);
+}
+
+TEST(PathManager, AWayThatLosesItsProofIsNotLeftForAnAnswerFromBefore) {
+    PathHost host = host_of(2);
+    PathView known;
+    known.uplink = 1;
+    known.is_validated = true;
+    known.answered_at = host.now;  // a minute before
+    host.views.push_back(known);
+    host.way(1, Transport::Udp).answers = false;
+    host.run(seconds(60));
+    host.view(0, Transport::Udp)->is_validated = false;
+    host.decide();
+    host.run(PathManager::kHeadStart);
+    EXPECT_EQ(host.in_use(), "udp0");
+}
+
+TEST(PathManager, APortThatTheSnaptHasNoMoreIsLeft) {
+    PathHost host = host_of(1);
+    host.udp_ports = {443};
+    host.decide();
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate.to.port, 443);
+    host.view(0, Transport::Udp)->port = 443;
+    host.run(seconds(10));
+    EXPECT_EQ(host.moves.size(), 1U);
+}
+
+TEST(PathManager, ANewWayBeginsAtThePortThatGotThrough) {
+    PathHost host;
+    host.udp_ports = {9347, 443};
+    host.known_port = 443;
+    host.add(0);
+    host.decide();
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate.to.port, 443);
+}
+
 TEST(PathManager, WhatAnsweredFromTheFormerAddressIsNoProofAndHasNoPast) {
     PathHost host = host_of(2);
     host.fall_silent(0);
@@ -191,6 +244,46 @@ TEST(PathManager, TcpTakesOverAProbeTimeoutAfterItsAnswer) {
     host.run(milliseconds(1));
     EXPECT_EQ(host.in_use(), "tcp0");
     EXPECT_EQ(host.moves.back().at - since, milliseconds(320));
+}
+
+// The control connection is open, and nothing is measured yet.
+TEST(PathManager, AtTheStartUdpHasAnInitialTimeoutAfterTcp) {
+    for (const bool answers : {true, false}) {
+        PathHost host;
+        host.add(0);
+        host.way(0, Transport::Udp) = {answers, milliseconds(700), 0};
+        host.way(0, Transport::Tcp).rtt = milliseconds(700);
+        PathView tcp;
+        tcp.transport = Transport::Tcp;
+        tcp.is_validated = true;
+        tcp.answered_at = host.now;
+        host.views.push_back(tcp);
+        PathView udp;
+        udp.probe_timeout = seconds(1);
+        host.views.push_back(udp);
+        host.decide();
+        host.run(seconds(3));
+        EXPECT_EQ(host.in_use(), answers ? "udp0" : "tcp0");
+        EXPECT_EQ(host.moves.size(), answers ? 1U : 2U);
+    }
+}
+
+TEST(PathManager, TheQueuesOfTcpsLastStayDoNotKeepDataOnSilentUdp) {
+    PathHost host = host_of(1);
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.recover(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "udp0");
+    host.way(0, Transport::Tcp).rtt = milliseconds(300);
+    host.view(0, Transport::Tcp)->smoothed_rtt = milliseconds(300);
+    host.view(0, Transport::Tcp)->probe_timeout = milliseconds(900);
+    const TimePoint since = host.now;
+    host.fall_silent(0);
+    host.run(seconds(2));
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(host.moves.back().at - since, milliseconds(300 + 60));  // its answer, UDP's PTO
 }
 
 TEST(PathManager, APauseOfTheLinkDoesNotMakeItTcp) {
@@ -307,185 +400,6 @@ TEST(PathManager, AConnectionThatEndedIsTheNextToBeMade) {
     EXPECT_EQ(PathHost::names(host.asked, since).substr(0, 4), "tcp0");
     EXPECT_EQ(host.in_use(), "tcp0");
     EXPECT_EQ(host.moves.size(), moves);
-}
-
-// --- Backoff
-
-TEST(PathManager, WhatFailedInUseRestsTwiceAsLongEachTime) {
-    PathHost host = host_of(2);
-    for (const int64_t rest_s : {1, 2, 4, 8, 16, 32, 60, 60}) {
-        host.fall_silent(0);
-        host.run(milliseconds(20));
-        ASSERT_EQ(host.in_use(), "udp1");
-        const TimePoint left = host.now;
-        host.recover(0);
-        host.run(seconds(rest_s) - milliseconds(1));
-        EXPECT_EQ(host.in_use(), "udp1");
-        host.run(milliseconds(21));
-        EXPECT_EQ(host.in_use(), "udp0") << "after " << rest_s;
-        EXPECT_EQ(host.moves.back().at - left, seconds(rest_s) + milliseconds(20));
-        host.run(seconds(2));
-    }
-}
-
-// Chaos with seed 5: the preferred uplink had a hole, and each connection by it took the place of
-// the one that worked.
-TEST(PathManager, AConnectionThatFailedIsNotMadeAgainForAMinuteBesideOneThatWorks) {
-    PathHost host = host_of(2);
-    host.way(1, Transport::Udp).answers = false;
-    host.fall_silent(0);
-    host.run(seconds(5));
-    ASSERT_EQ(host.in_use(), "tcp0");
-    for (const int64_t rest_s : {60, 120, 240, 480, 600, 600}) {
-        host.fall_silent(0, Transport::Tcp);
-        host.run(seconds(1));
-        ASSERT_EQ(host.in_use(), "tcp1");
-        const TimePoint left = host.moves.back().at;
-        host.way(0, Transport::Tcp).answers = true;
-        host.asked.clear();
-        host.run(left + seconds(rest_s) - milliseconds(1) - host.now);
-        EXPECT_EQ(PathHost::names(host.asked, left).find("tcp"), std::string::npos);
-        host.run(seconds(1));
-        EXPECT_EQ(host.in_use(), "tcp0") << "after " << rest_s;
-    }
-}
-
-// Its answer waits for UDP's.
-TEST(PathManager, AConnectionByWhatRestsDoesNotEndOneThatHasAnswered) {
-    PathHost host = host_of(2);
-    host.way(1, Transport::Udp).answers = false;
-    host.way(1, Transport::Tcp).rtt = milliseconds(300);
-    host.fall_silent(0);
-    host.run(seconds(5));
-    ASSERT_EQ(host.in_use(), "tcp0");
-    host.fall_silent(0, Transport::Tcp);
-    host.run(seconds(2));
-    ASSERT_EQ(host.in_use(), "tcp1");
-    host.way(0, Transport::Tcp).answers = true;
-    host.recover(0);
-    host.run(seconds(5));
-    ASSERT_EQ(host.in_use(), "udp0");
-    const TimePoint since = host.now;
-    host.fall_silent(0);
-    host.run(seconds(2));
-    EXPECT_EQ(host.in_use(), "tcp1");
-    EXPECT_EQ(PathHost::names(host.asked, since).find("tcp0"), std::string::npos);
-}
-
-TEST(PathManager, WhatRestsIsTakenIfNothingElseAnswers) {
-    PathHost host = host_of(2);
-    host.tcp_port = 0;
-    host.fall_silent(0);
-    host.run(milliseconds(20));
-    ASSERT_EQ(host.in_use(), "udp1");
-    host.recover(0);
-    host.fall_silent(1);
-    host.run(milliseconds(100));
-    EXPECT_EQ(host.in_use(), "udp0");
-}
-
-TEST(PathManager, WhatRestsWaitsForAConnectionThatIsBeingMade) {
-    for (const bool connects : {true, false}) {
-        PathHost host = host_of(2);
-        host.way(0, Transport::Tcp).answers = false;
-        host.way(1, Transport::Tcp) = {connects, milliseconds(900), 0};
-        for (int n = 0; n < 4; ++n) {  // the last rest is 8 s
-            host.run(seconds(10));
-            ASSERT_EQ(host.in_use(), "udp0");
-            host.fall_silent(0);
-            host.run(milliseconds(20));
-            ASSERT_EQ(host.in_use(), "udp1");
-            host.recover(0);
-        }
-        host.fall_silent(1);
-        host.run(milliseconds(900));  // udp0 has answered
-        EXPECT_EQ(host.in_use(), "udp1");
-        host.run(seconds(4));  // among it a probe time-out of TCP
-        EXPECT_EQ(host.in_use(), connects ? "tcp1" : "udp0");
-    }
-}
-
-TEST(PathManager, OfThoseThatRestTheOneWithTheLeastRestIsTaken) {
-    PathHost host = host_of(3);
-    host.tcp_port = 0;
-    for (int i = 0; i < 4; ++i) {  // 0 has failed more often
-        host.fall_silent(0);
-        host.run(milliseconds(100));
-        ASSERT_EQ(host.in_use(), "udp1");
-        if (i < 3) {
-            host.recover(0);
-            host.run(seconds(10));
-            ASSERT_EQ(host.in_use(), "udp0");
-        }
-    }
-    host.fall_silent(1);
-    host.run(milliseconds(600));
-    ASSERT_EQ(host.in_use(), "udp2");
-    host.recover(0);
-    host.recover(1);
-    host.fall_silent(2);
-    host.run(milliseconds(100));
-    EXPECT_EQ(host.in_use(), "udp1");
-}
-
-TEST(PathManager, TheOtherAddressesOfTheInterfaceRestToo) {
-    for (const bool is_beside : {true, false}) {
-        PathHost host = host_of(3);
-        host.uplinks[1].network = is_beside ? host.uplinks[0].network : 99;
-        host.way(1, Transport::Udp).answers = false;
-        host.way(0, Transport::Tcp).answers = false;
-        host.decide();
-        host.fall_silent(0);
-        host.run(seconds(1));
-        ASSERT_EQ(host.in_use(), "udp2");
-        EXPECT_EQ(host.manager.rests_until(1, Transport::Udp) != TimePoint{}, is_beside);
-    }
-}
-
-TEST(PathManager, AnotherNetworkBehindTheUplinkHasNoPast) {
-    for (const bool is_address : {true, false}) {
-        PathHost host = host_of(2);
-        host.fall_silent(0);
-        host.run(milliseconds(20));
-        host.recover(0);
-        ASSERT_EQ(host.in_use(), "udp1");
-        if (is_address) {
-            host.uplinks[0].local = *base::IpAddress::parse("192.0.2.7");
-        } else {
-            host.uplinks[0].can_carry = false;
-            host.decide();
-            host.uplinks[0].can_carry = true;
-        }
-        host.decide();
-        host.run(milliseconds(20));
-        EXPECT_EQ(host.in_use(), "udp0");
-    }
-}
-
-TEST(PathManager, AConnectionThatWorksForAMomentDoesNotKeepWhatRestsFromBeingAsked) {
-    PathHost host = host_of(3);
-    for (const uint8_t slot : {uint8_t{1}, uint8_t{2}}) {
-        host.way(slot, Transport::Udp).answers = false;
-        host.way(slot, Transport::Tcp).answers = false;
-    }
-    for (int n = 0; n < 4; ++n) {  // the last rest is 8 s
-        host.recover(0);
-        host.run(seconds(5));
-        ASSERT_EQ(host.in_use(), "udp0");
-        host.fall_silent(0);
-        host.run(milliseconds(700));
-        ASSERT_EQ(host.in_use(), "tcp0");
-    }
-    const TimePoint since = host.now;
-    for (int n = 0; n < 16; ++n) {  // a hole, and connections through it
-        host.view(0, Transport::Tcp)->health =
-            n % 2 == 0 ? path::Health::Doubtful : path::Health::Usable;
-        host.decide();
-        host.run(milliseconds(n % 2 == 0 ? 260 : 100));
-    }
-    ASSERT_GT(host.manager.rests_until(0, Transport::Udp), host.now);
-    const std::string asked = PathHost::names(host.asked, since);
-    EXPECT_NE(asked.find("udp0"), std::string::npos) << asked;
 }
 
 }  // namespace

@@ -200,6 +200,42 @@ TEST(PathManager, AnEarlyQuestionByAHintKeepsThePort) {
     EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 9347, 443}));
 }
 
+// A heartbeat of a program each five seconds.
+TEST(PathManager, PacketsNowAndThenDoNotBeginTheIntervalsAnewWhileAWayWorks) {
+    PathHost host = host_of(2);
+    for (const uint8_t slot : {uint8_t{0}, uint8_t{1}}) {
+        host.way(slot, Transport::Udp).answers = false;
+    }
+    host.way(0, Transport::Tcp).answers = false;
+    host.fall_silent(0);
+    host.run(seconds(20));
+    ASSERT_EQ(host.in_use(), "tcp1");
+    const TimePoint since = host.now;
+    for (int n = 0; n < 60; ++n) {
+        host.is_busy = true;
+        host.decide();
+        host.run(seconds(1));
+        host.is_busy = false;
+        host.decide();
+        host.run(seconds(4));
+    }
+    const auto attempts =
+        std::count_if(host.asked.begin(), host.asked.end(), [&](const PathHost::Asked& each) {
+            return each.at > since && PathHost::name(each.candidate) == "tcp0";
+        });
+    EXPECT_LE(attempts, 9);  // 300 s, by intervals that double to 60 s
+}
+
+TEST(PathManager, AWeakSignalCostsAnIdleNodeNothing) {
+    PathHost host = host_of(2);
+    host.is_busy = false;
+    host.uplinks[0].is_weak = true;
+    const TimePoint since = host.now;
+    host.decide();
+    host.run(seconds(100));
+    EXPECT_EQ(PathHost::names(host.asked, since), "");
+}
+
 TEST(PathManager, AWeakSignalHasTheOthersReady) {
     PathHost host = host_of(2);
     host.uplinks[0].is_weak = true;

@@ -312,6 +312,17 @@ TEST(PathManager, ThrottledUdpIsLeftForTcpWhichIsKeptIfItCarriesMore) {
     EXPECT_EQ(PathHost::names(download.host.asked, since), "tcp0");  // UDP is not asked
 }
 
+// The losses may be those of the other paths.
+TEST(PathManager, WhatASessionThatIsSpreadLosesIsNoThrottle) {
+    for (const bool is_spread : {true, false}) {
+        Download download(1);
+        download.loss = 0.9;
+        download.host.is_spread = is_spread;
+        download.run(seconds(3));
+        EXPECT_EQ(download.host.in_use(), is_spread ? "udp0" : "tcp0");
+    }
+}
+
 // A box lets 20 datagrams a second pass; the sender, which had 1000, tries half as many again.
 TEST(PathManager, ACollapsedDownloadIsLeftForTcpWithinThreeSeconds) {
     for (const int64_t into_part_ms : {0, 100, 200, 300, 400}) {
