@@ -119,7 +119,6 @@ struct SnaptLink {
     std::string configured;  // address as the configuration has it: a name may not be found
     Failure failure;         // the last one of its login and control link
     std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
-    uint64_t unproven_unknowns = 0;
 };
 
 struct Handover {
@@ -329,13 +328,15 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::vector<policy::UplinkFacts> facts_of(const SnaptLink& link) const;
     std::vector<policy::PathView> views_of(const SnaptLink& link) const;
     static bool is_busy(SnaptLink& link, base::TimePoint now);
+    bool is_spread(const SnaptLink& link, base::TimePoint now) const;
     void note_need(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link,
                   const std::optional<policy::Candidate>& former,
                   const policy::Candidate& next,
                   base::TimePoint now);
     void enter_stream(SnaptLink& link, bool was_on_stream);
-    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void ask_dead_paths(SnaptLink& link, base::TimePoint now);
+    void leave_stream(SnaptLink& link, uint8_t slot);
     void ask(SnaptLink& link, const policy::Candidate& candidate, base::TimePoint now);
     std::string name_of(const policy::Candidate& candidate);
     // Since when the way has been silent; now, if it is not.

@@ -81,14 +81,26 @@ std::vector<PathView> Node::views_of(const SnaptLink& link) const {
 }
 
 bool Node::is_busy(SnaptLink& link, TimePoint now) {
-    uint64_t traffic = 0;
+    uint64_t traffic = link.session->queued_packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        traffic += link.session->class_counters(traffic_class).packets;
+        const auto& counters = link.session->class_counters(traffic_class);
+        traffic += counters.packets + counters.queue_drops;
     }
-    if (std::exchange(link.traffic, traffic) != traffic || link.session->queued_packets() != 0) {
+    if (std::exchange(link.traffic, traffic) != traffic) {
         link.busy_at = now;
     }
     return link.busy_at != TimePoint{} && now - link.busy_at < kBusyFor;
+}
+
+// Flows have other paths than the active one, and one of these was heard.
+bool Node::is_spread(const SnaptLink& link, TimePoint now) const {
+    const session::PathSet& paths = link.session->paths();
+    const auto all = uplinks_->list();
+    return link.session->uses_several_paths() &&
+           std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
+               return uplink->slot != link.active_slot() &&
+                      now - paths.path(uplink->slot).heard_at < kBusyFor;
+           });
 }
 
 // Packets after a pause do not wait for the next tick.
@@ -109,8 +121,10 @@ void Node::choose(SnaptLink& link, TimePoint now) {
     const uint16_t tcp_port = is_refused(link) ? 0 : std::max<uint16_t>(link.address().port, 1);
     const std::vector<uint8_t> hints = slots_in(std::exchange(link.hints, PathMask{0}));
     const std::optional<Candidate> former = link.choice.active();
-    const PathPlan plan = link.choice.decide(
-        {facts, views, link.udp_ports, tcp_port, hints, is_busy(link, now)}, now);
+    const PathPlan plan =
+        link.choice.decide({facts, views, link.udp_ports, tcp_port, hints, is_busy(link, now),
+                            is_spread(link, now), link.address().port},
+                           now);
     if (former && !link.choice.active()) {
         link.moving_since = std::min(link.moving_since, now);
     }
@@ -119,6 +133,7 @@ void Node::choose(SnaptLink& link, TimePoint now) {
     }
     if (plan.ends_attempts) {
         events_.on_streams_unwanted(link);
+        ask_dead_paths(link, now);
     }
     for (const Candidate& candidate : plan.probe) {
         ask(link, candidate, now);
@@ -200,7 +215,7 @@ void Node::activate(SnaptLink& link,
     } else {
         link.addresses.of(next.to.address.version) = next.to;
         if (was_on_stream) {
-            leave_stream(link, next.uplink, now);
+            leave_stream(link, next.uplink);
         }
     }
     move_to(link.session->paths(), next, now);
@@ -215,7 +230,7 @@ void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
         link.session->paths().give_up(uplink->slot);
     }
     if (was_on_stream) {
-        base::log(base::LogLevel::Info, "%s: TCP was silent, data goes over TCP by another uplink",
+        base::log(base::LogLevel::Info, "%s: data goes over TCP by another uplink",
                   link.name.c_str());
         return;
     }
@@ -223,14 +238,24 @@ void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
               link.choice.tries_tcp() ? "UDP loses much" : "UDP does not get through");
 }
 
-// Paths that were given up for TCP are asked like paths that fell silent.
-void Node::leave_stream(SnaptLink& link, uint8_t slot, TimePoint now) {
+// A race, and data over TCP, ask each dead path in turn. After that they are asked like any path
+// that fell silent.
+void Node::ask_dead_paths(SnaptLink& link, TimePoint now) {
     session::PathSet& paths = link.session->paths();
+    if (link.is_on_stream()) {
+        return;
+    }
     for (const Uplink* uplink : uplinks_->list()) {
-        if (uplink->slot != slot && paths.path(uplink->slot).state == PathState::Dead) {
+        const session::Path& path = paths.path(uplink->slot);
+        if (uplink->slot != link.active_slot() && path.state == PathState::Dead &&
+            path.announce_again_at == base::kNever) {
             paths.bury(uplink->slot, now);
         }
     }
+}
+
+void Node::leave_stream(SnaptLink& link, uint8_t slot) {
+    const session::PathSet& paths = link.session->paths();
     const Uplink* by = uplinks_->at(slot);
     if (by != nullptr && paths.path(slot).state == PathState::Usable) {
         base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",

@@ -95,6 +95,9 @@ void ask_path(PathSet& paths, const Candidate& candidate, TimePoint now) {
 
 void move_to(PathSet& paths, const Candidate& candidate, TimePoint now) {
     const uint8_t index = path_of(candidate);
+    if (!is_added(paths.path(index))) {
+        return;  // the connection has ended
+    }
     paths.activate(index, now);
     if (candidate.transport == Transport::Udp && !is_at(paths.path(index), candidate.to)) {
         paths.redirect(candidate.to, now);

@@ -84,7 +84,7 @@ PathMask PathSet::on_acks_read(TimePoint now) {
         const bool was_doubtful = path.state == PathState::Doubtful;
         settle(path);
         mended |= was_doubtful && path.state == PathState::Usable ? mask_of(index) : PathMask{0};
-        if ((answered_ & mask_of(index)) != 0) {
+        if ((answered_ & mask_of(index)) != 0 && !path.is_redirected) {
             path.answered_at = now;
         }
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();

@@ -195,6 +195,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     const bool is_news = path.state != PathState::Usable || is_awaited;
     path.validation = Validation::Done;
     path.has_answered = true;
+    path.is_redirected = false;
     path.answered_at = now;
     confirm(space.path, now);
     // Link-layer addresses were resolved during the first exchange. Acknowledgements will measure

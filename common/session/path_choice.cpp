@@ -286,19 +286,6 @@ Duration PathSet::largest_rtt() const {
     return largest;
 }
 
-Duration PathSet::smallest_rtt() const {
-    Duration smallest{};
-    any_used([&](uint8_t index) {
-        const Duration rtt = paths_[index].smoothed_rtt();
-        const bool is_smaller = smallest == Duration{} || rtt < smallest;
-        if (is_live(paths_[index]) && rtt != Duration{} && is_smaller) {
-            smallest = rtt;
-        }
-        return false;
-    });
-    return smallest;
-}
-
 // Excludes the delay of queues, which is temporary, and of waiting in a silent link.
 Duration PathSet::base_rtt(uint8_t index) const {
     return paths_[index].rtt.minimum();

@@ -308,9 +308,8 @@ class PathSet {
     // Null for a path that carries no packets.
     const path::Delivery* delivery(uint8_t index) const { return deliveries_[index].get(); }
     const Path& path(uint8_t index) const { return paths_[index]; }
-    // Largest and smallest smoothed RTT of the paths in use.
+    // Largest smoothed RTT of the paths in use.
     base::Duration largest_rtt() const;
-    base::Duration smallest_rtt() const;
     uint16_t announcement_number() const { return announcement_number_; }
     // Node: how often a TCP connection was activated. What was in the one before is lost.
     uint32_t connections() const { return connections_; }

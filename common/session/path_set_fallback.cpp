@@ -34,7 +34,10 @@ void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) 
     if (path.state != PathState::Dead || !tuple.is_known) {
         return;
     }
-    if (tuple.challenged_at == base::kNever || tuple.remote != remote) {
+    const bool has_ended =
+        tuple.challenged_at == base::kNever || now - tuple.challenged_at >= kChallengeLifetime;
+    if (has_ended || tuple.remote != remote) {
+        path.is_redirected = path.is_redirected || tuple.remote != remote;
         for (Tuple& any : path.tuples) {
             any.remote = remote;
         }
@@ -51,6 +54,7 @@ void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
         return;
     }
     Path& path = paths_[*active_];
+    path.is_redirected = path.is_redirected || path.tuples[kLtLd].remote != remote;
     for (Tuple& tuple : path.tuples) {
         tuple.remote = remote;
     }

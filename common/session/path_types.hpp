@@ -74,6 +74,7 @@ struct Path {
     PathState state = PathState::Unknown;  // PathSet::settle() sets it
     Validation validation = Validation::None;
     path::Liveness liveness;
+    bool is_redirected = false;  // node: asked at another port, and not answered there yet
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
     bool has_answered = false;  // answered a challenge since it was added or was last dead
     uint8_t announcements_due = 0;

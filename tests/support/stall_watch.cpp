@@ -36,21 +36,18 @@ Duration StallWatch::round_trip(uint8_t slot) const {
     return longest_delay(node_.up(slot).settings()) + longest_delay(node_.down(slot).settings());
 }
 
-// T_doubt, of the path for which it is longest (docs/PROTOCOL.md section 5.1): four round trips and
-// four times what they vary by, between 0.5 and 1 s until the question and between 0.3 and 1 s
-// until the doubt; the longest without a sample.
+// T_doubt, of the path for which it is longest (path::Liveness): until the question of thin
+// traffic, and until its probes are unanswered, too.
 Duration StallWatch::doubt() const {
+    using path::Liveness;
+    constexpr Duration kProbing = (Liveness::kProbes - 1) * Liveness::kProbeInterval;
     Duration longest{};
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-            const session::Path& path = end->session->paths().path(slot);
-            const Duration patience = path.smoothed_rtt() == Duration{}
-                                          ? base::seconds(1)
-                                          : path.smoothed_rtt() * 4 + path.rtt_variation() * 4;
+            const Duration timeout = end->session->paths().path(slot).rtt.probe_timeout();
             longest = std::max<Duration>(
-                longest,
-                std::clamp<Duration>(patience, base::milliseconds(500), base::seconds(1)) +
-                    std::clamp<Duration>(patience, base::milliseconds(300), base::seconds(1)));
+                longest, std::max<Duration>(timeout, Liveness::kAskAfter) +
+                             std::max<Duration>(2 * timeout + kProbing, Liveness::kDoubtfulAfter));
         }
     }
     return longest;
@@ -111,9 +108,7 @@ void StallWatch::look_at(size_t stream, size_t direction) {
         longest_round_trip = std::max(longest_round_trip, round_trip(slot));
         slowest = std::max(slowest, bound(slot));
     }
-    const Duration noticed =
-        std::clamp<Duration>(longest_round_trip, base::milliseconds(100), base::seconds(1)) +
-        longest_round_trip + doubts();
+    const Duration noticed = longest_round_trip + doubts();
     const auto judge = [&](TimePoint since, Duration allowed, double& worst) {
         if (since == base::kNever) {
             return;

@@ -6,9 +6,8 @@
 // that may have been the active one, if only for a moment.
 //
 // When only some uplinks carry, the active one may be dead, and the flow waits for
-//   1. the doubt. That the way up is dead the node knows from REPORTs that are missing: the last
-//      one may leave an interval of REPORTs after what it tells of, and T_doubt later the path is
-//      doubtful. It learns sooner of a dead way down;
+//   1. the doubt, as path::Liveness has it, after the last acknowledgement: a round trip after what
+//      it names;
 //   2. the answer of an uplink that carries, to a CHALLENGE that leaves with the doubt: a round
 //      trip;
 //   3. the announcement, which carries packets up at once; down go those for which the limit of

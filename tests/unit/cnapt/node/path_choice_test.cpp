@@ -93,6 +93,43 @@ TEST_F(PathChoice, AMoveGoesToThePortThatAnswered) {
     EXPECT_EQ(view(1).port, 443);
 }
 
+TEST_F(PathChoice, NothingMovesToAConnectionThatHasEnded) {
+    move_to(paths(), {0, pair_.snapt_address, Transport::Tcp}, pair_.now);
+    EXPECT_EQ(paths().active(), uint8_t{0});
+}
+
+// A challenge lives for 30 s; a later question is another one.
+TEST_F(PathChoice, ADeadPathIsAskedAgainHoweverOldTheLastQuestionIs) {
+    tests::LinkSettings off = pair_.up_link(1).settings();
+    off.is_up = false;
+    pair_.up_link(1).change(off, pair_.now);
+    paths().give_up(1);
+    ask_path(paths(), candidate(1), pair_.now);
+    pair_.run_for(seconds(31));
+    ASSERT_EQ(view(1).health, Health::Dead);
+    off.is_up = true;
+    pair_.up_link(1).change(off, pair_.now);
+    ask_path(paths(), candidate(1), pair_.now);
+    pair_.run_for(seconds(1));
+    EXPECT_EQ(view(1).health, Health::Usable);
+}
+
+// Of the port that was asked before.
+TEST_F(PathChoice, AnAcknowledgementBehindAnotherPortIsNoAnswerOfThatPort) {
+    flow::Flow& flow = pair_.node.flow(tests::voice_tuple(), base::TrafficClass::HtHd);
+    pair_.node.send(flow, tests::voice_packet(0), {}, pair_.now);
+    const base::TimePoint before = view(0).answered_at;
+    Candidate other = candidate(0);
+    other.to.port = 443;
+    paths().redirect(other.to, pair_.now);
+    const session::PathSet& answered = paths();
+    EXPECT_EQ(answered.path(0).answered_at, before);
+    EXPECT_TRUE(answered.path(0).is_redirected);
+    pair_.run_for(seconds(1));
+    EXPECT_FALSE(answered.path(0).is_redirected);
+    EXPECT_GT(view(0).answered_at, before);
+}
+
 TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
     paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
     const PathView tcp = view_of_tcp(*pair_.node.session, 3, pair_.now - milliseconds(5), false);
