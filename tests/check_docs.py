@@ -7,7 +7,7 @@
   - a counter of dropped packets or a named nftables counter that docs/OPERATIONS.md does not name
   - a reason with which a SNAPT refuses a node that docs/OPERATIONS.md does not name, or names and no code says
   - a line of prose in docs/OPERATIONS.md longer than 100 columns
-  - a constant of docs/PATHS.md that the code does not have, or has with another value
+  - a constant of docs/PATHS.md or docs/CONSTANTS.md that the code does not have, or has with another value
   - a comment or document that names a section of docs/PROTOCOL.md which is not there
   - a relative link in a Markdown file that leads nowhere
   - a man page that groff warns about
@@ -188,7 +188,7 @@ def check_width_of_operations():
             yield f"docs/OPERATIONS.md: a line of {len(line)} columns: {line}"
 
 
-# Factors of a unit in docs/PATHS.md and of a duration in the code: seconds, bytes, or a share of one.
+# Factors of a unit in these pages and of a duration in the code: seconds, bytes, or a share of one.
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "%": 0.01}
 DURATIONS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
 CODE_FOLDERS = ("common", "classifier", "policy", "rating", "cnapt", "snapt")
@@ -231,22 +231,27 @@ def numbers_of_page(cell, count):
 
 def check_constants():
     constants = constants_of_code()
-    for row in re.findall(r"^\| (`k[A-Z].*)$", read("docs/PATHS.md"), re.MULTILINE):
-        first, second = row.split(" | ")[:2]
-        names = re.findall(r"`(k[A-Z]\w*)`", first)
-        files = re.findall(r"`(\w+\.[ch]pp)`", first)
-        wanted = numbers_of_page(second, len(names))
-        if len(wanted) != len(names):
-            yield f"docs/PATHS.md: {first}: {len(names)} constants and {len(wanted)} values"
+    for page in ("docs/PATHS.md", "docs/CONSTANTS.md"):
+        for row in re.findall(r"^\| (`k[A-Z].*)$", read(page), re.MULTILINE):
+            yield from (f"{page}: {fault}" for fault in faults_of_row(row, constants))
+
+
+def faults_of_row(row, constants):
+    first, second = row.split(" | ")[:2]
+    names = re.findall(r"`(k[A-Z]\w*)`", first)
+    files = re.findall(r"`(\w+\.[ch]pp)`", first)
+    wanted = numbers_of_page(second, len(names))
+    if len(wanted) != len(names):
+        yield f"{first}: {len(names)} constants and {len(wanted)} values"
+        return
+    for name, number in zip(names, wanted):
+        found = [value for file, value in constants.get(name, []) if not files or file in files]
+        if len(found) != 1:
+            yield f"{name} is in the code {len(found)} times; name its file if there are several"
             continue
-        for name, number in zip(names, wanted):
-            found = [value for file, value in constants.get(name, []) if not files or file in files]
-            if len(found) != 1:
-                yield f"docs/PATHS.md: {name} is in the code {len(found)} times; name its file if there are several"
-                continue
-            has = number_of_code(found[0], constants)
-            if has is None or abs(has - number) > 1e-9 * max(abs(has), abs(number)):
-                yield f"docs/PATHS.md: {name} is {number:g}, in the code {found[0]}"
+        has = number_of_code(found[0], constants)
+        if has is None or abs(has - number) > 1e-9 * max(abs(has), abs(number)):
+            yield f"{name} is {number:g}, in the code {found[0]}"
 
 
 def anchor_of(heading):
