@@ -3,12 +3,9 @@
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "snapt/nat/host_network.hpp"
-#include "snapt/settings/directory.hpp"
-#include "snapt/store/user_store.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -57,14 +54,10 @@ uint32_t flows_of_a_user(const settings::SnaptLimits& limits, size_t user_flows)
 
 }  // namespace
 
-int64_t wall_clock_offset_us(base::TimePoint now) {
-    return utc_us() - base::to_us(now.time_since_epoch());
-}
-
 void Admission::connect(relay::Relay& relay, links::ControlServer& server) {
     relay_ = &relay;
     server_ = &server;
-    directory_ = settings::make_directory(parts_.config, told_load_);
+    directory_.connect(relay, server);
 }
 
 void Admission::on_tick() {
@@ -73,12 +66,16 @@ void Admission::on_tick() {
     if (parts_.users.expire(utc_us())) {
         end_revoked();
     }
-    renew_leases();
-    write_seen();
-    renew_load();
-    tell_directories();
-    finish_drain();
-    tell_allowances();
+    upkeep_.on_tick(*relay_);
+    if (directory_.on_tick()) {
+        end_all([](const SessionGrant& /*grant*/) { return true; }, relay::SessionEnd::Drained,
+                kDrainingText);
+    }
+    for (auto& [id, link] : links_) {
+        if (link.is_open && link.wire_id != 0) {
+            tell_allowance(id, link);
+        }
+    }
 }
 
 std::optional<control::ProtectionOffer>
@@ -142,7 +139,7 @@ void Admission::on_hello(LinkId id,
         return;
     }
     grant.continuation.reset();
-    if (drain_) {
+    if (directory_.drain()) {
         refuse(id, RejectReason::Draining, kDrainingText);
         return;
     }
@@ -305,7 +302,7 @@ void Admission::let_in(LinkId id) {
     }
     link.wire_id = reserved->wire_id;
     link.holds_lease = false;  // the session holds it now
-    note_login(link, reserved->is_continued);
+    log_.let_in(link.grant, link.from, *reserved);
     const settings::SnaptConfig& config = parts_.config;
     control::Accept accept;
     accept.wire_session_up = reserved->wire_id;
@@ -357,9 +354,7 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
     server_->confirm(id, keys.epoch);
     link->is_open = true;
     tell_allowance(id, *link);
-    if (!link->knows_directory) {
-        tell_directory(id, *link);
-    }
+    directory_.add(id);
 }
 
 void Admission::on_datagrams(LinkId id, dataplane::DatagramQueue& queue) {
@@ -393,6 +388,7 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
         parts_.leases.release(at->second.grant.account_id, at->second.grant.node);
     }
     links_.erase(at);
+    directory_.remove(id);
     const bool is_over = closed.cause == control::CloseCause::Peer &&
                          (closed.peer.reason == control::CloseReason::Shutdown ||
                           closed.peer.reason == control::CloseReason::Disconnected);
@@ -404,15 +400,12 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
 }
 
 void Admission::on_session_closed(const NodeSession& session) {
-    note_end(session);
+    log_.ended(session);
     ledger::SessionOverhead overhead;
     overhead.tun_up = session.session.counters().overhead_received();
     overhead.tun_down = session.session.counters().overhead_sent();
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
-    note_seen(session);
-    if (!has_finished_leases_) {
-        release_lease(session.grant);
-    }
+    upkeep_.on_session_closed(session);
     if (const auto id = link_of(session.wire_id)) {
         Link& link = links_[*id];
         link.wire_id = 0;
@@ -464,6 +457,11 @@ std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {
         }
     }
     return std::nullopt;
+}
+
+uint16_t Admission::wire_id_of(LinkId id) const {
+    const auto at = links_.find(id);
+    return at == links_.end() ? uint16_t{0} : at->second.wire_id;
 }
 
 void Admission::ask_for_rekeys() {
