@@ -46,7 +46,7 @@ std::vector<uint16_t> udp_ports(const settings::SnaptConfig& config) {
     return ports;
 }
 
-// Flows of one user at a time; 0: no limit. `user_flows`: Relay::user_flows().
+// Flows of one user at a time; 0: no limit. `user_flows`: relay::Connections::user_flows().
 uint32_t flows_of_a_user(const settings::SnaptLimits& limits, size_t user_flows) {
     const bool is_all_less = limits.flows != 0 && limits.flows < user_flows;
     return is_all_less ? limits.flows : static_cast<uint32_t>(user_flows);
@@ -129,8 +129,8 @@ void Admission::on_hello(LinkId id,
     if (reject_if_disabled(id, grant) || reject_if_copied(id, grant)) {
         return;
     }
-    if (relay_->may_continue(grant)) {
-        const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
+    if (relay_->table().may_continue(grant)) {
+        const NodeSession* node = relay_->table().find(hello.continuation->wire_session_up);
         grant.node = node->grant.node;
         grant.lease_ipv4 = node->grant.lease_ipv4;
         grant.lease_ipv6 = node->grant.lease_ipv6;
@@ -159,8 +159,8 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
     std::set<std::pair<std::string_view, std::optional<control::NodeId>>> nodes;
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
-        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
-        const bool counts = link.is_waiting || (node != nullptr && relay_->is_here(*node));
+        const NodeSession* node = link.wire_id != 0 ? relay_->table().find(link.wire_id) : nullptr;
+        const bool counts = link.is_waiting || (node != nullptr && relay_->table().is_here(*node));
         if (counts && other.user == grant.user && !relay::is_same_node(grant, other)) {
             nodes.emplace(other.told_node, other.node_id);
         }
@@ -172,7 +172,7 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
 void Admission::ask_silent_nodes(std::string_view user) {
     for (const auto& [id, link] : links_) {
         if (link.wire_id != 0 && (user.empty() || link.grant.user == user) &&
-            relay_->wants_sign_of_life(link.wire_id)) {
+            relay_->table().wants_sign_of_life(link.wire_id)) {
             server_->ask_for_keepalive(id);
         }
     }
@@ -279,7 +279,7 @@ void Admission::let_in(LinkId id) {
     Link& link = links_[id];
     // The user may have been disabled meanwhile: from here on end_user() finds the session.
     const bool is_refused = reject_if_disabled(id, link.grant);
-    if (is_refused && !relay_->may_continue(link.grant)) {
+    if (is_refused && !relay_->table().may_continue(link.grant)) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
     }
     if (is_refused) {
@@ -314,7 +314,7 @@ void Admission::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.limits = control::kOwnLimits;
-    accept.user_flows = flows_of_a_user(config.limits, relay_->user_flows());
+    accept.user_flows = flows_of_a_user(config.limits, relay_->flows().connections().user_flows());
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);
@@ -325,7 +325,7 @@ void Admission::let_in(LinkId id) {
     accept.denied =
         nat::denied_private(config.relay.allow, config.relay.deny,
                             {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
-    const NodeSession& node = *relay_->find(reserved->wire_id);
+    const NodeSession& node = *relay_->table().find(reserved->wire_id);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                       SessionDesk::Session{id,
@@ -466,7 +466,7 @@ uint16_t Admission::wire_id_of(LinkId id) const {
 
 void Admission::ask_for_rekeys() {
     for (const auto& [id, link] : links_) {
-        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
+        const NodeSession* node = link.wire_id != 0 ? relay_->table().find(link.wire_id) : nullptr;
         if (node != nullptr && node->session.wants_rekey()) {
             server_->ask_for_rekey(id);
         }

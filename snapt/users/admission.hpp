@@ -127,7 +127,7 @@ class Admission final : public links::ControlHandler, public relay::RelayEvents 
     void open_accounting(links::LinkId id);
     void on_accounting_open(links::LinkId id, const base::Result<uint32_t>& committed);
     void let_in(links::LinkId id);
-    // Other nodes of the user that are here (Relay::is_here), or wait for a session.
+    // Other nodes of the user that are here (SessionTable::is_here), or wait for a session.
     size_t nodes_beside(const relay::SessionGrant& grant) const;
     void ask_silent_nodes(std::string_view user);
     std::optional<links::LinkId> link_of(uint16_t wire_id) const;

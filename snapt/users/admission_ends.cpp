@@ -50,7 +50,7 @@ void Admission::refuse_without_ledger(LinkId id, const base::Error& error) {
 }
 
 void Admission::tell_allowance(LinkId id, Link& link) {
-    const relay::NodeSession* node = relay_->find(link.wire_id);
+    const relay::NodeSession* node = relay_->table().find(link.wire_id);
     if (node == nullptr) {
         return;
     }
@@ -86,7 +86,7 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
 // A session that another process took over is not restarted while that process is here: they would
 // take it from each other for ever.
 bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
-    const relay::NodeSession* other = relay_->session_of(grant);
+    const relay::NodeSession* other = relay_->table().session_of(grant);
     if (other == nullptr || other->replaced != grant.session_id || !link_of(other->wire_id)) {
         return false;
     }
@@ -160,7 +160,7 @@ void Admission::end_old_keys(base::TimePoint now) {
         }
     }
     for (const uint16_t wire_id : old) {
-        const SessionGrant& grant = relay_->find(wire_id)->grant;
+        const SessionGrant& grant = relay_->table().find(wire_id)->grant;
         base::log(base::LogLevel::Warning, "%s/%s has made no handshake for a day: session ended",
                   grant.user.c_str(), grant.node.c_str());
         if (const auto id = link_of(wire_id)) {

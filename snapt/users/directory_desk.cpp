@@ -99,7 +99,7 @@ bool DirectoryDesk::begin_drain(std::optional<base::Duration> most) {
     if (begins) {
         drain_.emplace().since_utc_s = daemon::utc_us() / store::kUsPerSecond;
         log(LogLevel::Info, "draining: no new sessions and flows, %zu sessions with %zu flows",
-            relay_->sessions().size(), relay_->running_flows());
+            relay_->sessions().size(), relay_->flows().shares().running_flows());
         renew();
         tell_all();
         drain_silent_nodes();
@@ -146,7 +146,7 @@ bool DirectoryDesk::on_tick() {
     }
     drain_->ends_at = base::kNever;
     log(LogLevel::Info, "draining: the time is over, %zu sessions with %zu flows end",
-        relay_->sessions().size(), relay_->running_flows());
+        relay_->sessions().size(), relay_->flows().shares().running_flows());
     return true;
 }
 
