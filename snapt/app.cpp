@@ -204,12 +204,12 @@ base::Result<void> App::start(std::string& failure) {
     relay_ =
         std::make_unique<relay::Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     // Before the first tick, too: the times of flows are in their records.
-    relay_->flows().set_utc_offset_us(users::wall_clock_offset_us(loop_.refresh_now()));
+    relay_->flows().table().set_utc_offset_us(users::wall_clock_offset_us(loop_.refresh_now()));
     accountant_->set_on_credit([this] { loop_.post([this] { relay_->look_at_meters(); }); });
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
     if (const auto table = nat::connection_table()) {
-        relay_->set_connection_table(*table);
+        relay_->flows().connections().set_table(*table);
     }
     report::Findings findings;  // nodes would log in, and their packets go nowhere
     nat::check_relay(config_, findings);
@@ -299,7 +299,7 @@ bool App::leaves_network() const {
 
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
-    relay_->flows().set_utc_offset_us(users::wall_clock_offset_us(now));
+    relay_->flows().table().set_utc_offset_us(users::wall_clock_offset_us(now));
     relay_->look_at_rates(now);
     relay_->look_at_meters();
     if (flow::kCounts) {
@@ -341,7 +341,7 @@ void App::watch_network(bool is_thorough) {
         [this, found, is_thorough] {
             is_looking_ = false;
             if (found->table) {
-                relay_->set_connection_table(*found->table);
+                relay_->flows().connections().set_table(*found->table);
             }
             if (is_thorough && trouble_.note(found->troubles)) {
                 tell_trouble();

@@ -1,13 +1,12 @@
 #include "snapt/ledger/ledger.hpp"
 
-#include "snapt/ledger/ledger_statements.hpp"
+#include "snapt/ledger/recovery.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <unordered_set>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace continuo::snapt::ledger {
@@ -21,11 +20,9 @@ using flow::CounterValues;
 using flow::UsageRecord;
 using store::Database;
 using store::FolderLock;
-using store::Transaction;
 namespace record_flag = flow::record_flag;
 
-constexpr int64_t kUsPerS = 1'000'000;
-constexpr uint32_t kQuarterHourS = kQuarterHourUs / kUsPerS;
+constexpr uint32_t kQuarterHourS = kQuarterHourUs / store::kUsPerSecond;
 
 std::string kernel_boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -35,6 +32,22 @@ std::string kernel_boot_id() {
 }
 
 }  // namespace
+
+// Changes in memory, applied after the commit.
+struct Ledger::Sealing {
+    SealedFlows::Change flows;
+    MergedFlows::Change merged;
+    std::vector<uint32_t> freed_slots;
+    std::vector<uint32_t> ended_sessions;
+    std::unordered_set<uint32_t> sessions_in_use;
+    int64_t next_seq = 0;
+    size_t records = 0;
+    RecordSums sums;  // over those records
+    std::vector<UsageRecord> watched;
+    uint64_t orphans = 0;
+    ClassCounts running{};  // counted in open slots; `ended`: in closed ones
+    ClassCounts ended{};
+};
 
 Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64_t now_us) {
     if (options.interval_s == 0 || kQuarterHourS % options.interval_s != 0) {
@@ -50,33 +63,25 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64
 
 Ledger::Ledger(LedgerOptions options, Database database, FolderLock lock)
     : options_(std::move(options))
-    , database_(std::move(database))
-    , lock_(std::move(lock))
-    , reserve_(options_.state_directory + "/" + kReserveFileName, options_.reserve_bytes) {
+    , store_(options_, std::move(database), std::move(lock))
+    , clock_(options_)
+    , sessions_(store_, options_)
+    , sealed_(store_, options_)
+    , merged_(store_, options_) {
     if (options_.boot_id.empty()) {
         options_.boot_id = kernel_boot_id();
     }
 }
 
-Ledger::~Ledger() {
-    live_.reset();
-}
-
-int64_t Ledger::boundary_before(int64_t now_us) const {
-    const int64_t interval_us = int64_t{options_.interval_s} * kUsPerS;
-    return now_us - now_us % interval_us;
-}
-
 Result<void> Ledger::start(int64_t now_us) {
-    statements_ = std::make_unique<Statements>(CTN_TRY(Statements::prepare(database_)));
-    auto recovered = recover(now_us);
-    if (!recovered && give_up_reserve(recovered.error(), now_us)) {
-        sessions_.clear();
-        merged_.clear();
-        status_.recovered_records = 0;
-        recovered = recover(now_us);
-    }
-    CTN_TRY(recovered);
+    CTN_TRY(store_.prepare());
+    const Recovered recovered =
+        CTN_TRY(store_.write_twice(now_us, [&] { return recover(store_, options_, now_us); }));
+    status_.epoch = recovered.epoch;
+    status_.recovered_records = recovered.records;
+    status_.last_commit_at_us = now_us;
+    CTN_TRY(sessions_.prepare(status_.epoch));
+    CTN_TRY(merged_.prepare());
     LiveFileOptions live;
     live.snapt_id = options_.snapt_id;
     live.boot_id = options_.boot_id;
@@ -87,97 +92,82 @@ Result<void> Ledger::start(int64_t now_us) {
     auto created = LiveFile::create(path, live);
     if (!created && store::is_disk_full(created.error())) {
         ::unlink(path.c_str());  // its content is in the database
-        static_cast<void>(give_up_reserve(created.error(), now_us));
+        static_cast<void>(store_.give_up_reserve(created.error(), now_us));
         created = LiveFile::create(path, live);
     }
     live_ = CTN_TRY(std::move(created));
-    look_at_clock();
-    CTN_TRY(follow_clock(now_us));
-    last_tick_us_ = now_us;
-    checkpointed_at_us_ = now_us;
-    boundary_us_ = boundary_before(now_us);
-    return {};
+    clock_.start(now_us);
+    return sealed_.prepare(clock_.ticked_at_us());
+}
+
+LedgerStatus Ledger::status() const {
+    LedgerStatus status = status_;
+    status.clock_steps = clock_.steps();
+    status.commits = store_.commits();
+    status.live_slots = live_->slots();
+    status.live_slots_in_use = live_->in_use();
+    status.shared_flows = live_->shared_flows();
+    status.merged_flows = merged_.flows();
+    status.is_coarse = store_.is_disk_low();
+    status.free_bytes = store_.free_bytes();
+    return status;
 }
 
 Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
-    auto written = write_openings(openings);
-    const int64_t now_us = openings.empty() ? 0 : openings.front().identity.opened_at_us;
-    if (!written && give_up_reserve(written.error(), now_us)) {
-        written = write_openings(openings);
-    }
-    if (!written) {
-        return written;
-    }
+    CTN_TRY(sessions_.open(openings));
     for (const SessionOpening& opening : openings) {
-        sessions_[opening.number].identity = opening.identity;
         live_->set_owner(opening.number, opening.identity.user_id);
     }
     return {};
 }
 
-Result<void> Ledger::write_openings(std::span<const SessionOpening> openings) {
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    for (const SessionOpening& opening : openings) {
-        const SessionIdentity& who = opening.identity;
-        CTN_TRY(statements_->insert_session.bind(1, int64_t{opening.number})
-                    .bind(2, base::ByteView(who.session_id))
-                    .bind(3, std::string_view(who.user_id))
-                    .bind(4, std::string_view(who.cnapt_id))
-                    .bind(5, std::string_view(who.sharer_id))
-                    .bind(6, who.opened_at_us)
-                    .bind(7, who.account_id)
-                    .run());
-    }
-    return commit(transaction);
-}
-
-void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
-    if (const auto session = sessions_.find(number); session != sessions_.end()) {
-        session->second.is_closed = true;
-        session->second.closed_at_us = now_us;
-        session->second.overhead = overhead;
-    }
-}
-
-void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view name) {
-    const auto session = sessions_.find(session_number);
-    if (session == sessions_.end() || name.size() > kMaxAppNameBytes) {
-        return;
-    }
-    auto& apps = session->second.apps;
-    const auto known = apps.find(tag);
-    const bool is_full = known == apps.end() && apps.size() >= kMaxAppsPerSession;
-    const bool is_same = known != apps.end() && known->second == name;
-    if (is_full || is_same || pending_apps_.size() >= kMaxPendingApps) {
-        return;
-    }
-    apps[tag] = name;
-    pending_apps_[{session_number, tag}] = name;
-}
-
 Result<size_t> Ledger::tick(int64_t now_us) {
     live_->close_idle_shares();
-    look_at_disk(now_us);
+    store_.look_at_disk(now_us);
     size_t records = CTN_TRY(follow_clock(now_us));
-    last_tick_us_ = now_us;
-    const int64_t boundary = boundary_before(now_us);
-    const bool is_boundary = boundary > boundary_us_;
+    clock_.tick(now_us);
+    const int64_t boundary = clock_.boundary_before(now_us);
+    const bool is_boundary = boundary > clock_.boundary_us();
     records += CTN_TRY(seal({now_us, is_boundary ? boundary : now_us, is_boundary}));
     if (is_boundary) {
-        boundary_us_ = boundary;
-        records_of_.clear();
-        has_unsealed_step_ = false;
+        clock_.begin_interval(boundary);
+        merged_.begin_interval();
     }
-    CTN_TRY(checkpoint(now_us));
-    if (is_unsynchronised_ && is_boundary) {
-        look_at_clock();  // everything counted before is sealed
+    if (CTN_TRY(sealed_.checkpoint(*live_, now_us))) {
+        status_.last_commit_at_us = now_us;
     }
+    if (is_boundary) {
+        clock_.look_at_synchronisation();  // everything counted before is sealed
+    }
+    return records;
+}
+
+// Seals at the old time what was counted before the wall clock was set. `now_us` is what the clock
+// shows afterwards. After an error nothing has changed, and the next call does it.
+Result<size_t> Ledger::follow_clock(int64_t& now_us) {
+    const auto step = clock_.look(now_us);
+    if (!step) {
+        return size_t{0};
+    }
+    size_t records = 0;
+    if (clock_.may_seal(*step)) {
+        const int64_t interval_end_us = clock_.boundary_us() + clock_.interval_us();
+        Pass pass{now_us, std::min(step->old_us, interval_end_us), true};
+        pass.flags = record_flag::kClockStepped;
+        pass.clock_step_us = step->by_us();
+        records = CTN_TRY(seal(pass));
+        if (clock_.note_sealed(*step)) {
+            merged_.begin_interval();
+        }
+    }
+    clock_.follow(*step);
+    sealed_.continue_from(now_us);
     return records;
 }
 
 Result<size_t> Ledger::seal_now(int64_t now_us) {
     const size_t records = CTN_TRY(tick(now_us));
-    return records + CTN_TRY(seal({last_tick_us_, last_tick_us_, true}));
+    return records + CTN_TRY(seal({clock_.ticked_at_us(), clock_.ticked_at_us(), true}));
 }
 
 Result<size_t> Ledger::seal_for(const std::set<std::string>& users, int64_t now_us) {
@@ -194,100 +184,87 @@ Result<size_t> Ledger::seal_for(const std::set<std::string>& users, int64_t now_
         return size_t{0};
     }
     const size_t records = CTN_TRY(tick(now_us));
-    Pass pass{last_tick_us_, last_tick_us_, true};
+    Pass pass{clock_.ticked_at_us(), clock_.ticked_at_us(), true};
     pass.users = &due;
     return records + CTN_TRY(seal(pass));
 }
 
-bool Ledger::is_of(const std::set<std::string>* users, uint32_t session_number) const {
-    const auto session = sessions_.find(session_number);
-    return users == nullptr ||
-           (session != sessions_.end() && users->contains(session->second.identity.user_id));
-}
-
 Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
     const size_t records = CTN_TRY(tick(now_us));
-    now_us = last_tick_us_;
+    now_us = clock_.ticked_at_us();
     Pass pass{now_us, now_us, true};
     pass.is_final = true;
     pass.cause = cause;
-    for (auto& [number, session] : sessions_) {
-        if (!session.is_closed) {
-            session.is_closed = true;
-            session.closed_at_us = now_us;
-        }
-    }
+    sessions_.close_all(now_us);
     return records + CTN_TRY(seal(pass));
 }
 
 // --- sealing ---
 
 Result<size_t> Ledger::seal(const Pass& pass) {
-    auto records = try_seal(pass);
-    if (!records && give_up_reserve(records.error(), pass.now_us)) {
-        must_reload_ = true;
-        records = try_seal(pass);
-    }
-    if (!records) {
-        ++status_.failed_seals;
-        must_reload_ = true;
-    }
+    auto records = store_.write_twice(pass.now_us, [&] {
+        auto sealed = try_seal(pass);
+        must_reload_ = must_reload_ || !sealed;
+        return sealed;
+    });
+    status_.failed_seals += records ? 0U : 1U;
     return records;
 }
 
 Result<size_t> Ledger::try_seal(const Pass& pass) {
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    store::Transaction transaction = CTN_TRY(store_.begin());
     Pass late = pass;
-    late.flags |= (is_unsynchronised_ ? record_flag::kClockUnsynced : 0U) |
-                  (has_unsealed_step_ ? record_flag::kClockStepped : 0U);
+    late.flags |= clock_.record_flags();
     if (must_reload_) {
-        sealed_ = CTN_TRY(load_sealed());
-        status_.next_seq = CTN_TRY(statements_->state("next_seq"));
+        CTN_TRY(sealed_.load());
+        CTN_TRY(merged_.load());
+        status_.next_seq = CTN_TRY(store_.state("next_seq"));
         late.flags |= record_flag::kLateSeal;
     }
     Sealing sealing;
     sealing.next_seq = status_.next_seq;
-    for (const uint64_t flow_id : freed_flows_) {
-        CTN_TRY(statements_->delete_flow.bind(1, as_stored(flow_id)).run());
-    }
+    CTN_TRY(sealed_.delete_freed());
     CTN_TRY(seal_slots(late, sealing));
     CTN_TRY(write_merged(late, sealing));
-    CTN_TRY(statements_->records.write(sealing.sums));
-    CTN_TRY(write_sessions(late, sealing));
+    CTN_TRY(store_.records().write(sealing.sums));
+    const bool has_names = sessions_.has_new_names();
+    sealing.ended_sessions = CTN_TRY(
+        sessions_.write(pass.is_final ? std::unordered_set<uint32_t>{} : sealing.sessions_in_use));
     if (pass.clock_step_us != 0) {
-        CTN_TRY(write_event(pass.now_us, "clock_step", std::to_string(pass.clock_step_us) + " us"));
+        CTN_TRY(store_.write_event(pass.now_us, "clock_step",
+                                   std::to_string(pass.clock_step_us) + " us"));
     }
-    const bool is_empty = pass.clock_step_us == 0 && sealing.sealed.empty() &&
-                          freed_flows_.empty() && pending_apps_.empty() &&
-                          sealing.ended_sessions.empty() && sealing.records == 0;
+    const bool is_empty = pass.clock_step_us == 0 && sealing.flows.sealed.empty() &&
+                          !sealed_.has_freed() && !has_names && sealing.ended_sessions.empty() &&
+                          sealing.records == 0;
     if (!is_empty) {
-        CTN_TRY(write_state(status_.epoch, sealing.next_seq));
-        CTN_TRY(commit(transaction));
+        CTN_TRY(store_.write_state(status_.epoch, sealing.next_seq));
+        CTN_TRY(store_.commit(transaction));
         status_.last_commit_at_us = pass.now_us;
     }
     must_reload_ = false;
+    take(sealing);
+    return sealing.records;
+}
+
+// After the commit.
+void Ledger::take(Sealing& sealing) {
     status_.next_seq = sealing.next_seq;
     status_.records += sealing.records;
     status_.orphan_records += sealing.orphans;
-    for (const auto& [flow_id, sealed] : sealing.sealed) {
-        sealed_[flow_id] = sealed;
-        saved_[flow_id] = sum_of(sealed.values);
+    sealed_.take(sealing.flows);
+    merged_.take(sealing.merged);
+    for (size_t i = 0; i < ended_.size(); ++i) {
+        add_counters(ended_[i], sealing.ended[i]);
+        status_.counted[i] = ended_[i];
+        add_counters(status_.counted[i], sealing.running[i]);
     }
-    for (const uint64_t flow_id : sealing.freed_flows) {
-        sealed_.erase(flow_id);
-        saved_.erase(flow_id);
-    }
-    take_merged(sealing);
-    take_counted(sealing);
     std::move(sealing.watched.begin(), sealing.watched.end(), std::back_inserter(watched_records_));
-    freed_flows_ = std::move(sealing.freed_flows);
-    pending_apps_.clear();
     live_->free_slots(sealing.freed_slots);
+    sessions_.take(sealing.ended_sessions);
     for (const uint32_t number : sealing.ended_sessions) {
-        sessions_.erase(number);
         live_->forget_owner(number);
     }
-    return sealing.records;
 }
 
 // This thread keeps a processor until its slice is over, some milliseconds, whatever its priority:
@@ -308,7 +285,9 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             // A flow that began after the boundary belongs to the next interval.
             const bool is_next = pass.end_us < pass.now_us && image.opened_at_us >= pass.end_us &&
                                  image.opened_at_us <= pass.now_us;
-            if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
+            const bool is_meant =
+                pass.users == nullptr || sessions_.is_of(image.session_number, *pass.users);
+            if (!pass.open_too || is_next || !is_meant) {
                 continue;
             }
         }
@@ -318,57 +297,42 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
 }
 
 Result<void> Ledger::seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing) {
-    const auto before = sealed_.find(image.flow_id);
-    const bool has_row = before != sealed_.end();
     const bool is_closed = image.is_closed();
-    const Sealed base = has_row ? before->second : Sealed{};
-    const CounterValues delta = flow::difference(image.counters, base.values);
-    if (is_closed && has_row) {
-        sealing.freed_flows.push_back(image.flow_id);
+    const CounterValues delta = sealed_.unsealed(image);
+    const bool has_counted = flow::is_traffic(delta);
+    if (is_closed && (has_counted || sealed_.find(image.flow_id) != nullptr)) {
+        sealing.flows.freed.push_back(image.flow_id);
     }
-    if (!flow::is_traffic(delta)) {
+    if (!has_counted) {
         return {};
     }
     int64_t until_us = is_closed ? image.last_at_us : pass.end_us;
-    if (may_have_record(image.session_number, sealing)) {
-        until_us = CTN_TRY(write_flow(pass, image, delta, base, sealing));
+    const SessionIdentity* who = sessions_.find(image.session_number);
+    if (merged_.may_have_record(who == nullptr ? "?" : who->user_id, sealing.merged)) {
+        until_us = CTN_TRY(write_flow(pass, image, delta, sealing));
     } else {
-        merge(image, delta, sealing);
+        merged_.add(image, delta, clock_.boundary_us(), sealing.merged);
     }
-    CTN_TRY(statements_->upsert_flow.bind(1, as_stored(image.flow_id))
-                .bind(2, int64_t{image.session_number})
-                .bind(3, int64_t{image.traffic_class})
-                .bind(4, int64_t{image.protocol})
-                .bind(5, image.opened_at_us)
-                .bind(6, until_us)
-                .bind(7, bytes_of(image))
-                .bind(8, int64_t{is_closed || pass.is_final})
-                .run());
-    sealing.sealed[image.flow_id] = {image.counters, until_us};
-    if (is_closed && !has_row) {
-        sealing.freed_flows.push_back(image.flow_id);
-    }
-    return {};
+    return sealed_.write(image, until_us, is_closed || pass.is_final, sealing.flows);
 }
 
 // Returns the time up to which the slot is recorded.
 Result<int64_t> Ledger::write_flow(const Pass& pass,
                                    const SlotImage& image,
                                    const CounterValues& delta,
-                                   const Sealed& base,
                                    Sealing& sealing) {
+    const SealedFlow* before = sealed_.find(image.flow_id);
     const bool is_closed = image.is_closed();
     // Only the first class of a flow that changes its class has the flow's first record.
-    const bool is_first =
-        !sealed_.contains(image.flow_id) && flow::flow_number(image.flow_id) == image.flow_id;
+    const bool is_first = before == nullptr && flow::flow_number(image.flow_id) == image.flow_id;
     const bool is_last =
         (is_closed && image.close_cause != static_cast<uint8_t>(Cause::ClassChange)) ||
         pass.is_final;
-    UsageRecord record = make_record(image, delta);
-    record.seq = sealing.next_seq++;
+    UsageRecord record = sessions_.record_of(image, delta);
     // Times by a clock that was set back since are in the future.
-    const int64_t since_us = std::max(image.opened_at_us, base.until_us);
-    record.t_start = image.last_at_us < since_us ? boundary_us_ : std::max(since_us, boundary_us_);
+    const int64_t since_us = std::max(image.opened_at_us, before == nullptr ? 0 : before->until_us);
+    const int64_t boundary_us = clock_.boundary_us();
+    record.t_start = image.last_at_us < since_us ? boundary_us : std::max(since_us, boundary_us);
     record.t_end = is_closed ? image.last_at_us : pass.end_us;
     if (is_closed && pass.open_too && record.t_start < pass.end_us) {
         record.t_end = std::min(record.t_end, pass.end_us);  // no record crosses a boundary
@@ -382,110 +346,86 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
     record.flags |=
         pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);
-    CTN_TRY(statements_->records.insert(record, sealing.sums));
-    note_watched(record, sealing);
-    ++sealing.records;
-    sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
+    CTN_TRY(add_record(record, image.session_number, sealing));
     return record.t_end;
 }
 
-UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& delta) const {
-    UsageRecord record;
-    record.snapt_id = options_.snapt_id;
-    record.epoch = status_.epoch;
-    record.user_id = "?";
-    if (const auto session = sessions_.find(image.session_number); session != sessions_.end()) {
-        const SessionIdentity& who = session->second.identity;
-        record.user_id = who.user_id;
-        record.session_id = who.session_id;
-        record.cnapt_id = who.cnapt_id;
-        record.sharer_id = who.sharer_id;
-        record.account_id = who.account_id;
-        if (const auto app = session->second.apps.find(image.app);
-            app != session->second.apps.end() && image.app != 0) {
-            record.app = app->second;
-        }
+Result<void> Ledger::add_record(UsageRecord& record, uint32_t session_number, Sealing& sealing) {
+    record.seq = sealing.next_seq++;
+    ++sealing.records;
+    sealing.orphans += sessions_.find(session_number) != nullptr ? 0U : 1U;
+    if (watched_.contains(record.account_id)) {
+        sealing.watched.push_back(record);
     }
-    record.flow_id = as_stored(image.flow_id);
-    record.cls = image.traffic_class;
-    record.proto = image.protocol;
-    const bool is_shared = image.flow_id >= kSharedFlowIdBase;
-    const bool is_tunnel = image.flow_id >= flow::kTunnelFlowIdBase && !is_shared;
-    if (options_.destinations != settings::Destinations::None && !is_shared && !is_tunnel) {
-        record.dport = image.remote_port;
-        if (options_.destinations == settings::Destinations::Full) {
-            const base::ByteView octets(image.remote_address);
-            record.dst = (image.remote_is_v6 != 0 ? base::IpAddress::v6(octets)
-                                                  : base::IpAddress::v4(octets.first(4)))
-                             .to_string();
-        }
-    }
-    record.active_us = as_stored(delta.active_us);
-    record.pay_up = as_stored(delta.payload_up);
-    record.pay_down = as_stored(delta.payload_down);
-    record.inner_up = as_stored(delta.inner_up);
-    record.inner_down = as_stored(delta.inner_down);
-    record.pkt_up = as_stored(delta.packets_up);
-    record.pkt_down = as_stored(delta.packets_down);
-    record.pre = as_stored(delta.pre_up + delta.pre_down);
-    record.post = as_stored(delta.post_up + delta.post_down);
-    record.handovers = as_stored(delta.handovers);
-    record.undelivered = as_stored(delta.undelivered_down);
-    record.tun_up = as_stored(delta.tunnel_up);
-    record.tun_down = as_stored(delta.tunnel_down);
-    record.flags = record_flag::kHasAccount | record_flag::kLossUnknown |
-                   (is_shared ? record_flag::kAggregate : 0U) |
-                   (is_tunnel ? record_flag::kTunnel : 0U);
-    if (delta.delay_samples > 0) {
-        record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
-        record.delay_max_us = as_stored(delta.delay_us_max);
-        record.delay_src =
-            flow::delay_source::kTunnel | (delta.packets_down > 0 ? flow::delay_source::kQueue : 0);
-        record.jitter_us = as_stored(delta.jitter_us_sum / delta.delay_samples);
-    } else {
-        record.flags |= record_flag::kDelayUnknown | record_flag::kJitterUnknown;
-    }
-    return record;
+    return store_.records().insert(record, sealing.sums);
 }
 
-Result<void> Ledger::write_sessions(const Pass& pass, Sealing& sealing) {
-    for (const auto& [app, name] : pending_apps_) {
-        CTN_TRY(statements_->upsert_app.bind(1, int64_t{app.first})
-                    .bind(2, int64_t{app.second})
-                    .bind(3, std::string_view(name))
-                    .run());
+Result<void> Ledger::write_merged(const Pass& pass, Sealing& sealing) {
+    // Not for a user's question: it may ask as often as it likes.
+    if (!pass.is_final && (!pass.open_too || pass.users != nullptr)) {
+        return merged_.write(sealing.merged, sealing.sessions_in_use);
     }
-    for (const auto& [number, session] : sessions_) {
-        if (!session.is_closed || (!pass.is_final && sealing.sessions_in_use.contains(number))) {
+    return merged_.end(sealing.merged, [&](const SlotImage& image) {
+        UsageRecord record = sessions_.record_of(image, image.counters);
+        end_merged(record, image, pass.end_us);
+        record.cause = pass.cause;
+        record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
+        return add_record(record, image.session_number, sealing);
+    });
+}
+
+void Ledger::end_merged(UsageRecord& record, const SlotImage& image, int64_t end_us) const {
+    record.t_end = end_us;
+    record.t_start = std::min(std::max(image.opened_at_us, clock_.boundary_us()), record.t_end - 1);
+    // Flows that were active at the same time: the priced rate is that of all together.
+    const int64_t most_us =
+        clock_.has_unsealed_step() ? clock_.interval_us() : record.t_end - record.t_start;
+    record.active_us = std::min(record.active_us, most_us);
+    record.t_start = within_quarter(record.t_start, record.t_end);
+}
+
+// --- for who rates usage before it is booked ---
+
+int64_t Ledger::merged_payload(int64_t account_id) const {
+    uint64_t bytes = 0;
+    for (const auto& [key, image] : merged_.images()) {
+        const SessionIdentity* who = sessions_.find(key.first);
+        if (who != nullptr && who->account_id == account_id) {
+            bytes += image.counters.payload_up + image.counters.payload_down;
+        }
+    }
+    return static_cast<int64_t>(bytes);
+}
+
+Result<void>
+Ledger::visit_unsealed(int64_t now_us,
+                       const std::function<Result<void>(const UsageRecord&)>& visit) const {
+    const std::unordered_set<uint32_t> numbers = sessions_.of_accounts(watched_);
+    if (numbers.empty()) {
+        return {};
+    }
+    const uint32_t count = live_->high_water();
+    SlotImage image;
+    for (uint32_t slot = 0; slot < count; ++slot) {
+        if (!numbers.contains(live_->session_of(slot)) || !live_->read(slot, image) ||
+            !numbers.contains(image.session_number)) {
             continue;
         }
-        CTN_TRY(write_session_record(number, session, status_.epoch));
-        CTN_TRY(statements_->delete_session.bind(1, int64_t{number}).run());
-        CTN_TRY(statements_->delete_apps.bind(1, int64_t{number}).run());
-        sealing.ended_sessions.push_back(number);
+        const CounterValues delta = sealed_.unsealed(image);
+        if (flow::is_traffic(delta)) {
+            UsageRecord record = sessions_.record_of(image, delta);
+            record.t_end = image.is_closed() ? image.last_at_us : now_us;
+            CTN_TRY(visit(record));
+        }
+    }
+    for (const auto& [key, merged] : merged_.images()) {
+        if (numbers.contains(key.first)) {
+            UsageRecord record = sessions_.record_of(merged, merged.counters);
+            end_merged(record, merged, now_us);
+            CTN_TRY(visit(record));
+        }
     }
     return {};
-}
-
-Result<void> Ledger::write_session_record(uint32_t number, const Session& session, int64_t epoch) {
-    const SessionIdentity& who = session.identity;
-    return statements_->insert_session_record.bind(1, epoch)
-        .bind(2, int64_t{number})
-        .bind(3, base::ByteView(who.session_id))
-        .bind(4, std::string_view(who.user_id))
-        .bind(5, std::string_view(who.cnapt_id))
-        .bind(6, std::string_view(who.sharer_id))
-        .bind(7, who.opened_at_us)
-        .bind(8, session.closed_at_us)
-        .bind(9, as_stored(session.overhead.tun_up))
-        .bind(10, as_stored(session.overhead.tun_down))
-        .bind(11, who.account_id)
-        .run();
-}
-
-Result<void> Ledger::write_state(int64_t epoch, int64_t next_seq) {
-    CTN_TRY(statements_->set_state("epoch", epoch));
-    return statements_->set_state("next_seq", next_seq);
 }
 
 }  // namespace continuo::snapt::ledger

@@ -1,6 +1,6 @@
 #include "snapt/ledger/ledger_options.hpp"
 
-#include "common/host/clock_sync.hpp"
+#include <sys/statvfs.h>
 
 namespace continuo::snapt::ledger {
 
@@ -10,6 +10,14 @@ namespace {
 constexpr uint32_t kUsersOfAllSlots = 8;
 
 }  // namespace
+
+std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
+    struct statvfs disk {};
+    if (::statvfs(folder.c_str(), &disk) != 0) {
+        return std::nullopt;
+    }
+    return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
 
 LedgerOptions ledger_options(const settings::SnaptConfig& config,
                              const std::string& state_directory) {

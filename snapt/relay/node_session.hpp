@@ -15,8 +15,7 @@
 #include "common/turns/turns.hpp"
 #include "snapt/accounting/app_names.hpp"
 #include "snapt/accounting/user_meter.hpp"
-#include "snapt/relay/gone_flows.hpp"
-#include "snapt/relay/left_connections.hpp"
+#include "snapt/relay/connections.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace continuo::snapt::relay {
 
@@ -61,7 +61,10 @@ enum class SessionEnd : uint8_t {
     GaveWay,       // its node was not heard, and another session needed the place
     Stopped,       // this SNAPT ends
 };
+inline constexpr size_t kSessionEnds = 9;
 std::string_view to_string(SessionEnd end);
+// The current address of the node.
+std::optional<base::Endpoint> remote_of(const session::Session& session);
 
 struct NodeSession;
 
@@ -83,13 +86,6 @@ struct Lane : turns::Turn {
 inline constexpr base::Duration kDownBurst = base::milliseconds(50);
 inline constexpr base::Duration kUpBurst = base::milliseconds(500);
 
-// Connections of a user that the kernel tracks and that have no flow. Outlives the user's sessions.
-struct TrackedShare {
-    GoneFlows::Share gone;        // to be forgotten
-    LeftConnections::Share left;  // connections that may go on
-    bool is_empty() const { return gone.flows == 0 && left.count() == 0; }
-};
-
 // State shared by the sessions of one user.
 struct UserShare {
     flow::FlowShare flows;
@@ -97,12 +93,13 @@ struct UserShare {
     std::shared_ptr<accounting::UserMeter> meter;  // its account's; set once it has a session
     base::TokenBucket down_rate{kDownBurst};       // packets of all its nodes
     base::TokenBucket up_rate{kUpBurst};
+    bool is_used_up() const { return meter->is_stopped(); }
     uint64_t throttled_bits_per_s = 0;  // the meter's, as it was applied
-    bool is_stopped = false;            // and its flows have ended
+    bool is_stopped = false;            // its quota was used up, and its flows have ended
     base::TimePoint answers_from{};     // the second in which
     uint32_t answers = 0;               // packets answered in it, because there was no place
-    size_t sessions = 0;
-    base::TimePoint refusal_told_at{};                  // in the log
+    std::vector<NodeSession*> nodes;    // its sessions
+    base::TimePoint refusal_told_at{};  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
     std::unique_ptr<flow::FragmentCache> fragments_down;
 };

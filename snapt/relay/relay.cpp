@@ -1,18 +1,18 @@
 #include "snapt/relay/relay.hpp"
 
-#include "common/base/log.hpp"
+#include "common/dataplane/epoch_install.hpp"
 #include "common/dataplane/flow_tracking.hpp"
-#include "common/packet/rewrite.hpp"
 
 #include <algorithm>
+#include <ctime>
+#include <utility>
 
 namespace continuo::snapt::relay {
 
-using base::DropReason;
+using base::Errc;
+using base::Error;
 using base::TimePoint;
-using flow::Direction;
 using flow::Flow;
-using packet::NodeSide;
 
 namespace {
 
@@ -20,6 +20,14 @@ constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 // Packets that justify a pass over all sessions; after a smaller batch there is none for a while.
 constexpr size_t kWorthAPass = 8;
 constexpr base::Duration kNextPassAfter = base::milliseconds(5);
+
+void on_written(const packet::FrameInfo& info, bool written) {
+    if (const Flow* flow = dataplane::count_written(info, written, flow::Direction::Up)) {
+        auto* node = flow::details_as<NodeSession>(*flow);
+        node->up_bytes += info.inner_bytes;
+        node->up_class_bytes[base::index_of(flow->traffic_class)] += info.inner_bytes;
+    }
+}
 
 }  // namespace
 
@@ -33,25 +41,30 @@ Relay::Relay(io::EventLoop& loop,
     , random_(random)
     , events_(events)
     , engine_(loop,
-              *this,
+              listeners_,
               drops_,
               {kSmallPackets, kLargePackets, settings.max_kept_bytes, settings.recording.packets},
               &inputs_)
-    , slots_(slots, settings.max_flows)
-    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
+    , sessions_(loop, settings_)
+    , flows_(settings_,
+             engine_,
+             sessions_,
+             slots,
+             random,
+             events,
+             drops_,
+             [this](const NodeSession& node) { on_peer_closed(node); })
+    , listeners_(loop, settings_, sessions_, engine_)
+    , turns_(loop, settings_, engine_, inputs_, sessions_, listeners_, flows_.table(), drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , input_timer_(loop, [this] { go_on(); })
-    , modes_timer_(loop, [this] { apply_modes(); })
-    , by_wire_id_(size_t{UINT16_MAX} + 1)
-    , left_(random.u64()) {
+    , modes_timer_(loop, [this] { apply_modes(); }) {
     engine_.driver().set_clock(settings_.clock);
 }
 
 Relay::~Relay() {
-    while (!sessions_.empty()) {
-        close(sessions_.back()->wire_id);
+    while (!sessions().empty()) {
+        close(sessions().back()->wire_id);
     }
-    inputs_.clear(strangers_.queue);
 }
 
 base::Result<void> Relay::start(std::string& failure) {
@@ -59,34 +72,12 @@ base::Result<void> Relay::start(std::string& failure) {
     host::TunOptions options;
     options.persistent = true;
     options.mtu = settings_.inner_mtu;
-    CTN_TRY(engine_.open_tun(
-        settings_.device, options,
-        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); },
-        [this] { on_tun_readable(); }));
+    CTN_TRY(engine_.open_tun(settings_.device, options, on_written, [this] { on_tun_readable(); }));
     engine_.tun().set_make_room([this](bool is_large) { return make_room(is_large); });
     engine_.tun().set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
-        return holds_back(frame, info);
+        return turns_.holds_back(frame, info);
     });
-    const auto offload = io::probe_udp_offload();
-    for (const base::Endpoint& endpoint : settings_.listen) {
-        failure = "cannot listen on UDP " + endpoint.to_string();
-        io::UdpSocketOptions socket_options;
-        socket_options.local = endpoint;
-        socket_options.packet_info = true;
-        socket_options.offload = offload;
-        auto listener =
-            std::make_unique<Listener>(Listener{CTN_TRY(io::UdpSocket::open(socket_options)),
-                                                nullptr, static_cast<uint16_t>(listeners_.size())});
-        Listener& ref = *listener;
-        listener->poller = std::make_unique<io::Poller>(
-            loop_, listener->socket.fd(), [this, &ref] { on_socket_readable(ref); },
-            [this, &ref] {
-                ref.poller->watch(true, false);
-                engine_.pump();
-            });
-        listener->poller->watch(true);
-        listeners_.push_back(std::move(listener));
-    }
+    CTN_TRY(listeners_.open([this](Listener& listener) { turns_.on_readable(listener); }, failure));
     engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
     failure.clear();
@@ -95,14 +86,14 @@ base::Result<void> Relay::start(std::string& failure) {
 
 void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
-    const bool is_sole = receivers_.is_sole(now);
+    const bool is_sole = flows_.has_sole_receiver(now);
     const TimePoint until = settings_.clock() + (is_sole ? kRound : kSharedRound);
     const auto has_time = [&] { return settings_.clock() < until; };
     // While others send, each packet seems to follow a pause, and would be read alone.
-    const bool is_stream = !is_sole || !turns_.is_empty();
+    const bool is_stream = !is_sole || !turns_.is_idle();
     loop_.note_moved(engine_.tun().read_burst(
         now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,
-        [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
+        [&](packet::PacketPtr packet) { flows_.on_tun_packet(std::move(packet), now); },
         [&] {
             engine_.pump(now);
             return has_time();
@@ -118,7 +109,7 @@ bool Relay::make_room(bool is_large) {
     }
     session::Session* fattest = nullptr;
     uint64_t most = 0;
-    for (const auto& node : sessions_) {
+    for (const auto& node : sessions()) {
         const uint64_t held =
             is_large ? node->session.queued_bytes() : node->session.queued_packets();
         if (held > most) {
@@ -133,304 +124,257 @@ bool Relay::make_room(bool is_large) {
     return dropped > 0;
 }
 
-void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
-    packet::SummaryResult result = packet::summarize(packet->bytes(), NodeSide::Destination);
-    if (!result.summary) {
-        drops_.add(result.error == packet::SummaryError::Malformed
-                       ? DropReason::MalformedPacket
-                       : DropReason::UnsupportedProtocol);
-        return;
-    }
-    packet::PacketSummary& summary = *result.summary;
-    const auto node = by_lease_.find(summary.tuple.local);
-    if (node == by_lease_.end()) {
-        drops_.add(DropReason::NoSession);
-        return;
-    }
-    receivers_.note(node->second, now);
-    if (!find_first(node->second->share->fragments_down, summary, now)) {
-        return;
-    }
-    if (is_stopped(*node->second)) {
-        refuse_down(*node->second, summary, packet->bytes(), now);
-        return;
-    }
-    follow_meter(*node->second->share);
-    Flow* flow = flows_.find(summary.tuple);
-    if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);  // belongs to no flow: nobody here has asked for it
-        return;
-    }
-    if (flow == nullptr) {
-        flow = make_flow_of_answer(*node->second, summary.tuple, now);
-        if (flow == nullptr) {
-            return;
-        }
-    }
-    flows_.on_packet(*flow, Direction::Down, summary, now);
-    if ((summary.tcp_flags & packet::tcp_flag::kSyn) != 0) {
-        const auto destination =
-            node->second->session.paths().destination(flow->traffic_class, now);
-        packet::clamp_mss(packet->bytes(),
-                          session::largest_segment(destination.value_or(session::Destination{}),
-                                                   flow->paths.mode),
-                          packet->offload.partial_checksum);
-    }
-    node->second->session.on_packet(*flow, std::move(packet), now);
-    engine_.touch(node->second->session);
-}
-
-Flow* Relay::on_flow_opened(session::Session& session,
-                            const session::FlowOpening& opening,
-                            TimePoint now) {
-    NodeSession& node = owner_of(session);
-    Flow* flow = flows_.find(opening.tuple);
-    // A version without a lease has no address; another node's flow cannot be used.
-    if (opening.tuple.local.is_unspecified() || (flow != nullptr && flow->details != &node)) {
-        drops_.add(DropReason::SpoofedSource);
-        return nullptr;
-    }
-    // Where the node's word of its end was lost.
-    Flow* former = session.flow_at(opening.index);
-    if (former != nullptr && former != flow) {
-        flows_.on_ended_there(*former, now);
-    }
-    if (flow == nullptr && !opening.has_packet && now >= node.drains_from) {
-        return nullptr;  // the packet decides
-    }
-    if (flow == nullptr) {
-        const uint8_t flags = opening.fields != nullptr ? opening.fields->flags : uint8_t{0};
-        if (takes_flow(node, opening.tuple, flags, now)) {
-            flow = make_flow(node, opening.tuple, opening.traffic_class, opening.open,
-                             opening.index, now);
-        }
-        if (flow == nullptr) {
-            answer_refused(node, opening, now);
-        }
-        return flow;
-    }
-    flow->app = opening.open.app;
-    session.set_mode(*flow, node.mode_of(flow->app));
-    on_other_class(session, *flow, opening.traffic_class, now);
-    if (flow->owner == &session && flow->index == opening.index) {
-        return flow;
-    }
-    // Known only by its tuple so far, or under another index.
-    if (flow->owner == &session) {
-        session.detach(*flow, now);
-    }
-    flow->index = opening.index;
-    return session.attach(*flow) ? flow : nullptr;
-}
-
-// A flow takes the class of the packets it sends, whatever it was opened with. Classes are served
-// in order: a change to an earlier one applies at once, to a later one when the class has not
-// changed for a while.
-void Relay::on_other_class(session::Session& session,
-                           Flow& flow,
-                           base::TrafficClass traffic_class,
-                           TimePoint now) {
-    const bool is_earlier = base::index_of(traffic_class) < base::index_of(flow.traffic_class);
-    if (flow.traffic_class == traffic_class ||
-        (!is_earlier && now - flow.class_changed_at < kClassStays)) {
-        return;
-    }
-    engine_.flush(flow);  // earlier packets belong to the former class
-    const base::TrafficClass former = flow.traffic_class;
-    if (flows_.reclassify(flow, traffic_class, now)) {
-        flow.class_changed_at = now;
-        session.requeue(flow, former);
-    }
-}
-
-Flow* Relay::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
-    Flow* flow = flows_.find(tuple);
-    return flow != nullptr && flow->details == &owner_of(session) ? flow : nullptr;
-}
-
-void Relay::deliver(session::Session& /*session*/,
-                    Flow& flow,
-                    const packet::HeaderFields& fields,
-                    base::ByteView payload,
-                    TimePoint now) {
-    NodeSession& node = *flow::details_as<NodeSession>(flow);
-    if (is_stopped(node)) {
-        refuse_up(node, flow, fields, now);
-        return;
-    }
-    if (!may_go_up(flow, fields.header_bytes() + payload.size(), now)) {
-        return;
-    }
-    dataplane::track(flows_, flow, Direction::Up, fields, now);
-    engine_.deliver(fields, payload, flow);
-}
-
-// The ports of a fragment. Returns false if its first fragment is unknown.
-bool Relay::find_first(std::unique_ptr<flow::FragmentCache>& fragments,
-                       packet::PacketSummary& summary,
-                       TimePoint now) {
-    if (!summary.is_fragment) {
-        return true;
-    }
-    if (fragments == nullptr) {
-        fragments = std::make_unique<flow::FragmentCache>(kUserFragments);
-    }
-    if (!fragments->resolve(summary, now)) {
-        drops_.add(DropReason::NoBinding);
-        return false;
-    }
-    return true;
-}
-
-Flow* Relay::deliver_whole(session::Session& session,
-                           base::TrafficClass traffic_class,
-                           base::MutableByteView packet,
-                           TimePoint now) {
-    const auto result = packet::summarize(packet, NodeSide::Source);
-    if (!result.summary) {
-        drops_.add(DropReason::MalformedPacket);
-        return nullptr;
-    }
-    packet::PacketSummary summary = *result.summary;
-    NodeSession& node = owner_of(session);
-    if (!find_first(node.share->fragments_up, summary, now)) {
-        return nullptr;
-    }
-    if (summary.tuple.local.is_unspecified()) {
-        drops_.add(DropReason::SpoofedSource);  // the node has no lease for this version
-        return nullptr;
-    }
-    if (is_stopped(node)) {
-        drops_.add(DropReason::UsedUp);
-        answer_refused(node, packet, now);
-        return nullptr;
-    }
-    Flow* flow = flows_.find(summary.tuple);
-    if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);
-        return nullptr;
-    }
-    if (flow == nullptr) {
-        if (takes_flow(node, summary.tuple, summary.tcp_flags, now)) {
-            flow =
-                make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
-        }
-        if (flow == nullptr) {
-            answer_refused(node, packet, now);
-            return nullptr;
-        }
-    }
-    if (flow->details != &node) {
-        drops_.add(DropReason::SpoofedSource);
-        return nullptr;
-    }
-    if (!summary.is_icmp_error) {
-        on_other_class(session, *flow, traffic_class, now);
-    }
-    if (flows_.on_packet(*flow, Direction::Up, summary, now) ==
-        flow::PacketVerdict::NewConnection) {
-        const uint32_t index = flow->owner != nullptr ? flow->index : elision::kMaxFlowIndex + 1;
-        const elision::OpenInfo open{flow->app, false};
-        note_ended(*flow, now);
-        end_flow(*flow, now);
-        flows_.erase(*flow);
-        flow = takes_flow(node, summary.tuple, summary.tcp_flags, now)
-                   ? make_flow(node, summary.tuple, traffic_class, open, index, now)
-                   : nullptr;
-        if (flow == nullptr) {
-            answer_refused(node, packet, now);
-            return nullptr;
-        }
-        flows_.on_packet(*flow, Direction::Up, summary, now);
-    }
-    if (may_go_up(*flow, packet.size(), now)) {
-        engine_.deliver_whole(packet, summary.payload_offset, *flow);
-    }
-    return flow;
-}
-
-// At once: the node needs the place.
-void Relay::on_flows_closed(session::Session& session, Flow& flow, TimePoint now) {
-    session.detach(flow, now, session::EndNotice::None);
-    note_ended(flow, now);
-    end_flow(flow, now);
-    flows_.erase(flow);
-}
-
-void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
-    events_.on_session_moved(owner_of(session));
-}
-
-void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
-    events_.on_session_silent(owner_of(session));
-}
-
-void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
-    // Runs inside the session's own call: the session ends after it returns. By then it may have
-    // ended otherwise, and another may have its id.
-    const NodeSession& node = owner_of(session);
+// The session ends after its call returns. By then it may have ended otherwise, and another may
+// have its id.
+void Relay::on_peer_closed(const NodeSession& node) {
     loop_.post([this, wire_id = node.wire_id, number = node.number] {
-        const NodeSession* const now = find(wire_id);
+        const NodeSession* const now = sessions_.find(wire_id);
         if (now != nullptr && now->number == number) {
             close(wire_id, SessionEnd::Left);
         }
     });
 }
 
-void Relay::on_written(const packet::FrameInfo& info, bool written) {
-    if (const Flow* flow = dataplane::count_written(info, written, Direction::Up)) {
-        auto* node = flow::details_as<NodeSession>(*flow);
-        node->up_bytes += info.inner_bytes;
-        node->up_class_bytes[base::index_of(flow->traffic_class)] += info.inner_bytes;
-    }
-}
-
-// Answers leave from the address and port that the node knows.
-io::UdpSocket* Relay::socket_for(const session::TransmitItem& item) {
-    io::UdpSocket* other = nullptr;
-    for (const auto& listener : listeners_) {
-        const base::Endpoint& local = listener->socket.local();
-        if (local.address.version != item.to.address.version) {
-            continue;
-        }
-        if (local.port == item.from.port &&
-            (local.address.is_unspecified() || local.address == item.from.address)) {
-            return &listener->socket;
-        }
-        other = other == nullptr ? &listener->socket : other;
-    }
-    return other;
-}
-
-void Relay::wait_writable(io::UdpSocket& socket) {
-    for (const auto& listener : listeners_) {
-        if (&listener->socket == &socket) {
-            listener->poller->watch(true, true);
-        }
-    }
-}
-
-void Relay::on_too_big(const session::TransmitItem& item) {
-    engine_.on_too_big(item);
-}
-
 void Relay::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
-    engine_.flush();
-    flows_.expire(now, [&](Flow& flow) {
-        note_ended(flow, now, may_stay_with_nat(flow));
-        end_flow(flow, now);
-    });
-    look_at_left(now);
-    tell_gone();
-    for (size_t i = sessions_.size(); i-- > 0;) {
-        NodeSession& node = *sessions_[i];
+    flows_.on_housekeeping(now);
+    for (size_t i = sessions().size(); i-- > 0;) {
+        NodeSession& node = *sessions()[i];
         node.session.unheard().look(now);
         if (now - node.heard_at() > settings_.idle_timeout) {
             close(node.wire_id, SessionEnd::Idle);
         }
     }
+}
+
+base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
+    if (sessions_.may_continue(grant)) {
+        NodeSession* node = sessions_.find(grant.continuation->wire_session_up);
+        node->grant.protection = grant.protection;
+        node->grant.key_id = grant.key_id;
+        node->handshake_at = loop_.now();
+        return Reservation{node->wire_id, grant.continuation->epoch + 1, true};
+    }
+    // The node has restarted: its previous session is over.
+    std::optional<control::SessionId> replaced;
+    for (size_t i = sessions().size(); i-- > 0;) {
+        const NodeSession& other = *sessions()[i];
+        if (other.grant.user == grant.user && other.grant.node == grant.node) {
+            const control::SessionId& former = other.grant.session_id;
+            replaced = former == grant.session_id ? other.replaced : former;
+            close(other.wire_id, SessionEnd::Replaced);
+        }
+    }
+    while (const NodeSession* silent = sessions_.to_give_way(grant.user)) {
+        close(silent->wire_id, SessionEnd::GaveWay);
+    }
+    if (sessions_.is_full(grant.user)) {
+        return Error{Errc::LimitReached, "sessions"};
+    }
+    UserShare& share = flows_.shares().join(grant);
+    uint16_t wire_id = 0;
+    do {
+        wire_id = static_cast<uint16_t>(random_.u64());
+    } while (wire_id == 0 || sessions_.find(wire_id) != nullptr);
+    session::SessionSettings settings;
+    settings.role = session::Role::Snapt;
+    settings.local_id = wire_id;
+    settings.peer_id = grant.peer_id;
+    settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
+    settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
+    settings.classes = flows_.shares().classes_of(share);
+    settings.rate = &share.down_rate;
+    settings.memory = &engine_.kept_memory();
+    settings.rekey_datagrams = settings_.rekey_datagrams;
+    settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
+    auto node = std::make_unique<NodeSession>(settings, flows_, engine_.scratch(), random_);
+    node->grant = grant;
+    node->grant.meter.reset();
+    node->replaced = replaced;
+    node->wire_id = wire_id;
+    node->since = loop_.now();
+    node->handshake_at = node->since;
+    node->since_utc_s = std::time(nullptr);
+    node->share = &share;
+    flows_.shares().add(*node);
+    engine_.add(sessions_.add(std::move(node)).session);
+    return Reservation{wire_id, 1, false};
+}
+
+base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& keys) {
+    NodeSession* node = sessions_.find(wire_id);
+    if (node == nullptr) {
+        return Error{Errc::NotFound, "session"};
+    }
+    auto install =
+        CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys,
+                                        {settings_.recording.keys, wire_id, node->grant.peer_id}));
+    node->session.install_epoch(std::move(install), loop_.now());
+    engine_.touch(node->session);
+    engine_.pump();
+    return {};
+}
+
+void Relay::close(uint16_t wire_id, SessionEnd why) {
+    NodeSession* node = sessions_.find(wire_id);
+    if (node == nullptr) {
+        return;
+    }
+    node->end = why;
+    const bool is_by_operator = why == SessionEnd::ByOperator || why == SessionEnd::Drained;
+    const TimePoint now = loop_.now();
+    engine_.flush();
+    flows_.end_flows_of(*node, is_by_operator ? flow::Cause::Admin : flow::Cause::SessionEnd, now);
+    if (why == SessionEnd::NotAllowed || is_by_operator) {
+        listeners_.tell_ended(*node);
+    }
+    flows_.count_tunnel(*node, true, now);
+    engine_.end(node->session);
+    turns_.forget(*node);
+    const std::unique_ptr<NodeSession> ended = sessions_.remove(*node);
+    flows_.shares().remove(*ended);
+    events_.on_session_closed(*ended);
+}
+
+void Relay::set_modes(uint16_t wire_id, std::span<const control::AppMode> modes) {
+    constexpr size_t kMaxModes = 1024;
+    NodeSession* node = sessions_.find(wire_id);
+    if (node == nullptr) {
+        return;
+    }
+    for (const control::AppMode& entry : modes) {
+        const bool has_room = node->modes.size() < kMaxModes || node->modes.contains(entry.tag);
+        const bool is_possible = entry.tag <= UINT16_MAX;  // in a flow
+        if (has_room && is_possible && node->mode_of(entry.tag) != entry.mode) {
+            node->modes[entry.tag] = entry.mode;
+            node->has_new_modes = true;
+        }
+    }
+    if (!node->has_new_modes) {
+        return;
+    }
+    if (const TimePoint next = modes_applied_at_ + kModesInterval; loop_.now() < next) {
+        modes_timer_.set(next);
+    } else {
+        apply_modes();
+    }
+}
+
+void Relay::apply_modes() {
+    modes_applied_at_ = loop_.now();
+    flows_.table().for_each([](Flow& flow) {
+        auto* node = flow::details_as<NodeSession>(flow);
+        if (node->has_new_modes) {
+            node->session.set_mode(flow, node->mode_of(flow.app));
+        }
+    });
+    for (const auto& node : sessions()) {
+        if (std::exchange(node->has_new_modes, false)) {
+            engine_.touch(node->session);
+        }
+    }
+    engine_.pump();
+}
+
+void Relay::set_classes(const dataplane::ClassTable& table) {
+    settings_.tos = table.tos;
+    flows_.shares().set_classes(table.settings);
+}
+
+void Relay::set_limits(size_t sessions, size_t user_sessions, size_t user_flows) {
+    settings_.max_sessions = sessions;
+    settings_.max_user_sessions = user_sessions;
+    flows_.connections().set_max_user_flows(user_flows);
+}
+
+void Relay::set_user_rate(uint64_t bits_per_s) {
+    flows_.shares().set_user_rate(bits_per_s);
+    look_at_meters();
+}
+
+void Relay::look_at_meters() {
+    flows_.shares().look([this](UserShare& share) { flows_.end_flows_of(share, loop_.now()); });
+    engine_.pump();
+}
+
+void Relay::on_flows_forgotten() {
+    flows_.connections().on_forgotten();
+    flows_.shares().drop_idle();
+}
+
+void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
+    if (NodeSession* node = sessions_.find(wire_id)) {
+        node->stream = std::move(port);
+        node->has_link = true;
+        on_stream_room(wire_id);
+    }
+}
+
+void Relay::close_stream(uint16_t wire_id) {
+    if (NodeSession* node = sessions_.find(wire_id)) {
+        node->stream = {};
+        node->has_link = false;
+        node->link_lost_at = loop_.now();
+        node->lane.stream.reset();
+        node->session.paths().set_room(wire::kTcpPath, 0);  // the node returns in some way
+    }
+}
+
+void Relay::on_stream_room(uint16_t wire_id) {
+    NodeSession* node = sessions_.find(wire_id);
+    if (node != nullptr && node->stream) {
+        node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
+        engine_.touch(node->session);
+        engine_.pump();
+    }
+}
+
+void Relay::on_stream(uint16_t wire_id,
+                      dataplane::DatagramQueue& queue,
+                      const base::Endpoint& from) {
+    if (NodeSession* node = sessions_.find(wire_id)) {
+        turns_.on_stream(*node, queue, from);
+    } else {
+        queue.clear();
+    }
+}
+
+void Relay::drain(uint16_t wire_id, TimePoint from) {
+    NodeSession* node = sessions_.find(wire_id);
+    if (node != nullptr && (node->drains_from == base::kNever || from == base::kNever)) {
+        node->drains_from = from;  // a node that is told again gets no further time
+    }
+}
+
+// In one pass: there may be many sessions.
+void Relay::look_at_rates(TimePoint now) {
+    uint64_t up_bytes = engine_.ended().received.inner_bytes;
+    uint64_t down_bytes = dataplane::sent_figures(engine_.ended().classes).inner_bytes;
+    for (const auto& node : sessions()) {
+        const uint64_t up = node->session.counters().inner_bytes_received;
+        const uint64_t down = dataplane::inner_bytes_sent(node->session);
+        node->rates.look(up, down, now);
+        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+            const size_t index = base::index_of(traffic_class);
+            node->class_rates[index].look(node->up_class_bytes[index],
+                                          node->session.class_counters(traffic_class).inner_bytes,
+                                          now);
+        }
+        flows_.count_tunnel(*node, false, now);
+        up_bytes += up;
+        down_bytes += down;
+    }
+    rates_.look(up_bytes, down_bytes, now);
+}
+
+base::DropCounters Relay::all_drops() const {
+    base::DropCounters sum = engine_.all_drops();
+    for (const auto& node : sessions()) {
+        sum.add(base::DropReason::InputFull, node->dropped_inputs());
+    }
+    sum.add(base::DropReason::StrangersFull, turns_.dropped_of_strangers());
+    return sum;
 }
 
 }  // namespace continuo::snapt::relay

@@ -3,12 +3,9 @@
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "snapt/nat/host_network.hpp"
-#include "snapt/settings/directory.hpp"
-#include "snapt/store/user_store.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -49,7 +46,7 @@ std::vector<uint16_t> udp_ports(const settings::SnaptConfig& config) {
     return ports;
 }
 
-// Flows of one user at a time; 0: no limit. `user_flows`: Relay::user_flows().
+// Flows of one user at a time; 0: no limit. `user_flows`: relay::Connections::user_flows().
 uint32_t flows_of_a_user(const settings::SnaptLimits& limits, size_t user_flows) {
     const bool is_all_less = limits.flows != 0 && limits.flows < user_flows;
     return is_all_less ? limits.flows : static_cast<uint32_t>(user_flows);
@@ -57,14 +54,10 @@ uint32_t flows_of_a_user(const settings::SnaptLimits& limits, size_t user_flows)
 
 }  // namespace
 
-int64_t wall_clock_offset_us(base::TimePoint now) {
-    return utc_us() - base::to_us(now.time_since_epoch());
-}
-
 void Admission::connect(relay::Relay& relay, links::ControlServer& server) {
     relay_ = &relay;
     server_ = &server;
-    directory_ = settings::make_directory(parts_.config, told_load_);
+    directory_.connect(relay, server);
 }
 
 void Admission::on_tick() {
@@ -73,12 +66,16 @@ void Admission::on_tick() {
     if (parts_.users.expire(utc_us())) {
         end_revoked();
     }
-    renew_leases();
-    write_seen();
-    renew_load();
-    tell_directories();
-    finish_drain();
-    tell_allowances();
+    upkeep_.on_tick(*relay_);
+    if (directory_.on_tick()) {
+        end_all([](const SessionGrant& /*grant*/) { return true; }, relay::SessionEnd::Drained,
+                kDrainingText);
+    }
+    for (auto& [id, link] : links_) {
+        if (link.is_open && link.wire_id != 0) {
+            tell_allowance(id, link);
+        }
+    }
 }
 
 std::optional<control::ProtectionOffer>
@@ -132,8 +129,8 @@ void Admission::on_hello(LinkId id,
     if (reject_if_disabled(id, grant) || reject_if_copied(id, grant)) {
         return;
     }
-    if (relay_->may_continue(grant)) {
-        const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
+    if (relay_->table().may_continue(grant)) {
+        const NodeSession* node = relay_->table().find(hello.continuation->wire_session_up);
         grant.node = node->grant.node;
         grant.lease_ipv4 = node->grant.lease_ipv4;
         grant.lease_ipv6 = node->grant.lease_ipv6;
@@ -142,7 +139,7 @@ void Admission::on_hello(LinkId id,
         return;
     }
     grant.continuation.reset();
-    if (drain_) {
+    if (directory_.drain()) {
         refuse(id, RejectReason::Draining, kDrainingText);
         return;
     }
@@ -162,8 +159,8 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
     std::set<std::pair<std::string_view, std::optional<control::NodeId>>> nodes;
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
-        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
-        const bool counts = link.is_waiting || (node != nullptr && relay_->is_here(*node));
+        const NodeSession* node = link.wire_id != 0 ? relay_->table().find(link.wire_id) : nullptr;
+        const bool counts = link.is_waiting || (node != nullptr && relay_->table().is_here(*node));
         if (counts && other.user == grant.user && !relay::is_same_node(grant, other)) {
             nodes.emplace(other.told_node, other.node_id);
         }
@@ -175,7 +172,7 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
 void Admission::ask_silent_nodes(std::string_view user) {
     for (const auto& [id, link] : links_) {
         if (link.wire_id != 0 && (user.empty() || link.grant.user == user) &&
-            relay_->wants_sign_of_life(link.wire_id)) {
+            relay_->table().wants_sign_of_life(link.wire_id)) {
             server_->ask_for_keepalive(id);
         }
     }
@@ -282,7 +279,7 @@ void Admission::let_in(LinkId id) {
     Link& link = links_[id];
     // The user may have been disabled meanwhile: from here on end_user() finds the session.
     const bool is_refused = reject_if_disabled(id, link.grant);
-    if (is_refused && !relay_->may_continue(link.grant)) {
+    if (is_refused && !relay_->table().may_continue(link.grant)) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
     }
     if (is_refused) {
@@ -305,7 +302,7 @@ void Admission::let_in(LinkId id) {
     }
     link.wire_id = reserved->wire_id;
     link.holds_lease = false;  // the session holds it now
-    note_login(link, reserved->is_continued);
+    log_.let_in(link.grant, link.from, *reserved);
     const settings::SnaptConfig& config = parts_.config;
     control::Accept accept;
     accept.wire_session_up = reserved->wire_id;
@@ -317,7 +314,7 @@ void Admission::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.limits = control::kOwnLimits;
-    accept.user_flows = flows_of_a_user(config.limits, relay_->user_flows());
+    accept.user_flows = flows_of_a_user(config.limits, relay_->flows().connections().user_flows());
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);
@@ -328,7 +325,7 @@ void Admission::let_in(LinkId id) {
     accept.denied =
         nat::denied_private(config.relay.allow, config.relay.deny,
                             {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
-    const NodeSession& node = *relay_->find(reserved->wire_id);
+    const NodeSession& node = *relay_->table().find(reserved->wire_id);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                       SessionDesk::Session{id,
@@ -357,9 +354,7 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
     server_->confirm(id, keys.epoch);
     link->is_open = true;
     tell_allowance(id, *link);
-    if (!link->knows_directory) {
-        tell_directory(id, *link);
-    }
+    directory_.add(id);
 }
 
 void Admission::on_datagrams(LinkId id, dataplane::DatagramQueue& queue) {
@@ -393,6 +388,7 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
         parts_.leases.release(at->second.grant.account_id, at->second.grant.node);
     }
     links_.erase(at);
+    directory_.remove(id);
     const bool is_over = closed.cause == control::CloseCause::Peer &&
                          (closed.peer.reason == control::CloseReason::Shutdown ||
                           closed.peer.reason == control::CloseReason::Disconnected);
@@ -404,15 +400,12 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
 }
 
 void Admission::on_session_closed(const NodeSession& session) {
-    note_end(session);
+    log_.ended(session);
     ledger::SessionOverhead overhead;
     overhead.tun_up = session.session.counters().overhead_received();
     overhead.tun_down = session.session.counters().overhead_sent();
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
-    note_seen(session);
-    if (!has_finished_leases_) {
-        release_lease(session.grant);
-    }
+    upkeep_.on_session_closed(session);
     if (const auto id = link_of(session.wire_id)) {
         Link& link = links_[*id];
         link.wire_id = 0;
@@ -466,9 +459,14 @@ std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {
     return std::nullopt;
 }
 
+uint16_t Admission::wire_id_of(LinkId id) const {
+    const auto at = links_.find(id);
+    return at == links_.end() ? uint16_t{0} : at->second.wire_id;
+}
+
 void Admission::ask_for_rekeys() {
     for (const auto& [id, link] : links_) {
-        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
+        const NodeSession* node = link.wire_id != 0 ? relay_->table().find(link.wire_id) : nullptr;
         if (node != nullptr && node->session.wants_rekey()) {
             server_->ask_for_rekey(id);
         }

@@ -1,7 +1,9 @@
-// Admission: ends of sessions without a fault of the node: its user may not log in any more, the
-// operator ends it, or its handshake is too old.
+// Admission: refusals; what nodes are told of their allowances; ends of sessions without a fault of
+// the node: its user may not log in any more, the operator ends it, or its handshake is too old.
 #include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
 #include "snapt/users/admission.hpp"
+#include "snapt/users/allowance_message.hpp"
 #include "snapt/users/answers.hpp"
 
 #include <utility>
@@ -10,6 +12,8 @@
 namespace continuo::snapt::users {
 namespace {
 
+using control::RejectReason;
+using daemon::describe;
 using links::LinkId;
 using relay::SessionEnd;
 using relay::SessionGrant;
@@ -18,6 +22,52 @@ constexpr const char* kNotAnyMore = "the user was disabled or removed, or got an
 constexpr const char* kByOperator = "the operator ended the session";
 
 }  // namespace
+
+void Admission::refuse(LinkId id,
+                       RejectReason reason,
+                       const std::string& text,
+                       const std::string& cause) {
+    const Link& link = links_[id];
+    log_.refused(link.grant, link.from, text, cause);
+    server_->reject(id, reason, text);
+}
+
+void Admission::refuse_without_lease(LinkId id, const base::Error& error) {
+    if (store::is_disk_full(error)) {
+        parts_.accountant.note_write(error);
+        refuse(id, RejectReason::Internal, kDiskFullText, describe(error));
+    } else if (error.code == base::Errc::LimitReached) {
+        refuse(id, RejectReason::NoLease, "no address is free", describe(error));
+    } else {
+        refuse(id, RejectReason::Internal, "no lease can be given now", describe(error));
+    }
+}
+
+void Admission::refuse_without_ledger(LinkId id, const base::Error& error) {
+    refuse(id, RejectReason::Internal,
+           store::is_disk_full(error) ? kDiskFullText : "the ledger cannot be written",
+           describe(error));
+}
+
+void Admission::tell_allowance(LinkId id, Link& link) {
+    const relay::NodeSession* node = relay_->table().find(link.wire_id);
+    if (node == nullptr) {
+        return;
+    }
+    const control::Allowance now = allowance_message(node->share->meter->allowance());
+    // The relay checks it each second: it is reported once it acts.
+    const bool acts =
+        now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();
+    if (!is_news(now, link.told) || !acts) {
+        return;
+    }
+    const bool is_other = now.state != link.told.state || now.kind != link.told.kind;
+    link.told = now;
+    server_->tell_allowance(id, now);
+    if (is_other) {
+        log_.allowed(link.grant, now);
+    }
+}
 
 // Not when its key now belongs to another account.
 bool Admission::may_still_log_in(const SessionGrant& grant) const {
@@ -28,7 +78,7 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
     if (may_still_log_in(grant)) {
         return false;
     }
-    refuse(id, control::RejectReason::UserDisabled,
+    refuse(id, RejectReason::UserDisabled,
            "the user is disabled, or its key is not valid any more");
     return true;
 }
@@ -36,11 +86,11 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
 // A session that another process took over is not restarted while that process is here: they would
 // take it from each other for ever.
 bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
-    const relay::NodeSession* other = relay_->session_of(grant);
+    const relay::NodeSession* other = relay_->table().session_of(grant);
     if (other == nullptr || other->replaced != grant.session_id || !link_of(other->wire_id)) {
         return false;
     }
-    refuse(id, control::RejectReason::NodeInUse,
+    refuse(id, RejectReason::NodeInUse,
            "another node has this one's name and id: is it a copy? Remove node_id in its state "
            "folder, or give it another name");
     return true;
@@ -110,7 +160,7 @@ void Admission::end_old_keys(base::TimePoint now) {
         }
     }
     for (const uint16_t wire_id : old) {
-        const SessionGrant& grant = relay_->find(wire_id)->grant;
+        const SessionGrant& grant = relay_->table().find(wire_id)->grant;
         base::log(base::LogLevel::Warning, "%s/%s has made no handshake for a day: session ended",
                   grant.user.c_str(), grant.node.c_str());
         if (const auto id = link_of(wire_id)) {

@@ -24,8 +24,8 @@ constexpr int kSecondDigits = 3;
 constexpr int kSumDigits = 6;
 
 void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
-    report::TrafficFigures up = dataplane::received_figures(relay.received());
-    report::TrafficFigures down = dataplane::sent_figures(relay.sent());
+    report::TrafficFigures up = dataplane::received_figures(relay.engine().received());
+    report::TrafficFigures down = dataplane::sent_figures(relay.engine().sent());
     up.bits_per_s = relay.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = relay.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
@@ -121,11 +121,11 @@ void write_control(JsonWriter& json, const links::ControlServerCounters& control
 
 // In the kernel's connection tracking; null where its size is not known, or nothing is limited.
 void write_connections(JsonWriter& json, const Relay& relay) {
-    const nat::ConnectionRoom& room = relay.connection_room();
-    const size_t flows = relay.user_flows();
+    const nat::ConnectionRoom& room = relay.flows().connections().room();
+    const size_t flows = relay.flows().connections().user_flows();
     json.begin_object();
-    json.field("of_nodes", relay.connections());
-    json.field("without_flow", relay.left_connections().size());
+    json.field("of_nodes", relay.flows().connections().size());
+    json.field("without_flow", relay.flows().connections().left().size());
     json.field("limit", room.most());
     json.field("user_limit", flows == 0 ? std::nullopt : std::optional(2 * flows + room.gone()));
     json.field("in_table", room.table() ? std::optional(room.table()->used) : std::nullopt);
@@ -137,7 +137,7 @@ void write_flows_by_class(JsonWriter& json, const Relay& relay) {
     json.key("flows_by_class").begin_object();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         json.field(base::token(traffic_class),
-                   relay.flows_by_class()[base::index_of(traffic_class)]);
+                   relay.flows().by_class()[base::index_of(traffic_class)]);
     }
     json.end_object();
 }
@@ -149,11 +149,11 @@ void write_drain(JsonWriter& json, const Relay& relay, const std::optional<Drain
     }
     json.begin_object().field("since", drain->since_utc_s);
     json.field("ends_at", drain->ends_utc_s != 0 ? std::optional(drain->ends_utc_s) : std::nullopt);
-    json.field("flows", relay.running_flows()).end_object();
+    json.field("flows", relay.flows().shares().running_flows()).end_object();
 }
 
 std::string status_json(Relay& relay, const SnaptInfo& info) {
-    const report::ClassFigureTable classes = relay.sent();
+    const report::ClassFigureTable classes = relay.engine().sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -168,13 +168,13 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
-    json.field("flows", relay.flows().size());
+    json.field("flows", relay.flows().table().size());
     write_flows_by_class(json, relay);
-    json.field("flows_gave_way", relay.flows().gave_way());
-    json.field("flows_left_to_kernel", relay.gone_flows().left());
+    json.field("flows_gave_way", relay.flows().table().gave_way());
+    json.field("flows_left_to_kernel", relay.flows().connections().gone().left());
     json.key("connections");
     write_connections(json, relay);
-    dataplane::write_kept_memory(json, relay.kept_memory());
+    dataplane::write_kept_memory(json, relay.engine().kept_memory());
     json.key("traffic");
     write_traffic(json, relay, info.now);
     json.key("classes");
@@ -198,7 +198,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     write_ledger(json, info);
     json.key("sinks").begin_array().end_array();
     json.key("io");
-    report::write_io(json, dataplane::io_figures(relay.tun(), info.slow_iterations), classes);
+    report::write_io(json, dataplane::io_figures(relay.engine().tun(), info.slow_iterations),
+                     classes);
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
@@ -316,7 +317,7 @@ std::string flows_json(Relay& relay, const SnaptInfo& info, size_t after) {
             figures.app = app ? dataplane::if_any(*app) : std::nullopt;
         }
     };
-    return dataplane::flows_json(relay.flows(), info.now, after, complete);
+    return dataplane::flows_json(relay.flows().table(), info.now, after, complete);
 }
 
 }  // namespace

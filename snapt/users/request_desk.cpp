@@ -72,7 +72,7 @@ std::string RequestDesk::drain(const report::JsonValue& request) {
     json.field("ends_at",
                drain && drain->ends_utc_s != 0 ? std::optional(drain->ends_utc_s) : std::nullopt);
     json.field("sessions", sources_.relay.sessions().size());
-    json.field("flows", sources_.relay.running_flows()).end_object();
+    json.field("flows", sources_.relay.flows().shares().running_flows()).end_object();
     return json.take();
 }
 

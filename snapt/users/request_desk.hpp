@@ -48,7 +48,7 @@ class RequestDesk {
     std::string disconnect(const report::JsonValue& request);
     // {"command":"drain","action":"begin"|"undo"|"show","timeout_ms":N}:
     // {"draining":b,"since":t|null,"ends_at":t|null,"sessions":n,"flows":n}, flows being those
-    // that run (Relay::running_flows), or an error where nothing is to be undone.
+    // that run (UserShares::running_flows), or an error where nothing is to be undone.
     std::string drain(const report::JsonValue& request);
 
   private:

@@ -23,7 +23,7 @@ class RelayConnectionsTest : public RelayTest {
         grant.node = node;
         grant.lease_ipv4 = base::IpAddress::v4(0x64400000U + lease);
         grant.lease_ipv6 = *base::IpAddress::parse("fd93:47::" + std::to_string(lease));
-        return *relay.find(relay.reserve(grant)->wire_id);
+        return *relay.table().find(relay.reserve(grant)->wire_id);
     }
     // An answered one. Null: it is refused.
     flow::Flow* open(NodeSession& node, bool is_v4) {
@@ -34,11 +34,11 @@ class RelayConnectionsTest : public RelayTest {
         opening.tuple.local_port = next_index_++;
         opening.tuple.remote_port = 80;
         opening.tuple.protocol = packet::Protocol::Udp;
-        flow::Flow* flow = relay.on_flow_opened(node.session, opening, loop.now());
+        flow::Flow* flow = relay.flows().on_flow_opened(node.session, opening, loop.now());
         if (flow != nullptr) {
             packet::PacketSummary answer;
             answer.tuple = flow->tuple;
-            relay.flows().on_packet(*flow, flow::Direction::Down, answer, loop.now());
+            relay.flows().table().on_packet(*flow, flow::Direction::Down, answer, loop.now());
             kernel_.insert(flow->tuple);
         }
         return flow;
@@ -76,7 +76,7 @@ TEST_F(RelayConnectionsTest, AnsweredConnectionsOfAUserAreBoundedOverItsSessions
     }
     EXPECT_GT(opened, 40 * kUserFlows);
     EXPECT_LE(most, 2 * kUserFlows + kMostGone);
-    EXPECT_EQ(relay.connections(), kUserFlows) << "of the last sessions";
+    EXPECT_EQ(relay.flows().connections().size(), kUserFlows) << "of the last sessions";
     EXPECT_NE(open(join("bob", "laptop", 100), true), nullptr);
 }
 
@@ -103,23 +103,24 @@ TEST_F(RelayConnectionsTest, ANodeThatIsBackHasItsConnections) {
         tuples.push_back(open(before, i % 2 == 0)->tuple);
     }
     relay.close(before.wire_id);
-    EXPECT_EQ(relay.left_connections().size(), 80U);
+    EXPECT_EQ(relay.flows().connections().left().size(), 80U);
     NodeSession& again = join("alice", "laptop", 2);
     for (const packet::FiveTuple& tuple : tuples) {
         session::FlowOpening opening;
         opening.index = tuple.local_port;
         opening.tuple = tuple;
-        EXPECT_NE(relay.on_flow_opened(again.session, opening, loop.now()), nullptr);
+        EXPECT_NE(relay.flows().on_flow_opened(again.session, opening, loop.now()), nullptr);
     }
-    EXPECT_EQ(relay.left_connections().size(), 0U) << "each is counted once";
+    EXPECT_EQ(relay.flows().connections().left().size(), 0U) << "each is counted once";
     EXPECT_TRUE(events.gone.empty()) << "none was forgotten";
 }
 
 TEST_F(RelayConnectionsTest, OneUserHasAQuarterOfASmallTable) {
     relay.set_limits(1000, 8, 4096);
-    relay.set_connection_table({1024, 0});
-    const size_t flows = relay.user_flows();
-    EXPECT_LE(2 * flows + relay.connection_room().gone(), (1024 - 1024 / kHostPartDivisor) / 4);
+    relay.flows().connections().set_table({1024, 0});
+    const size_t flows = relay.flows().connections().user_flows();
+    EXPECT_LE(2 * flows + relay.flows().connections().room().gone(),
+              (1024 - 1024 / kHostPartDivisor) / 4);
     EXPECT_GE(flows, 64U);
     for (uint32_t round = 0; round < 4; ++round) {
         NodeSession& node = join("mallory", "n" + std::to_string(round), 2 + round);
@@ -129,7 +130,7 @@ TEST_F(RelayConnectionsTest, OneUserHasAQuarterOfASmallTable) {
         EXPECT_LE(node.share->flows.flows(), flows);
         relay.close(node.wire_id);
         forget();
-        EXPECT_LE(relay.connections(), 2 * flows);
+        EXPECT_LE(relay.flows().connections().size(), 2 * flows);
     }
 }
 
@@ -143,9 +144,10 @@ TEST_F(RelayConnectionsTest, AllUsersLeaveRoomForTheHost) {
     for (uint32_t user = 0; user < 20; ++user) {
         NodeSession& node = join("user" + std::to_string(user), "n", 2 + user);
         for (int i = 0; i < 60; ++i) {
-            relay.set_connection_table({kPlaces, kOwn + relay.connections()});
+            relay.flows().connections().set_table(
+                {kPlaces, kOwn + relay.flows().connections().size()});
             refused += open(node, i % 2 == 0) == nullptr ? 1U : 0U;
-            EXPECT_LE(relay.connections(), kForNodes);
+            EXPECT_LE(relay.flows().connections().size(), kForNodes);
         }
     }
     EXPECT_GT(refused, 0U);
@@ -168,16 +170,16 @@ TEST_F(RelayConnectionsTest, InAFullTableWhatIsLeftGivesWay) {
         }
         relay.close(gone.wire_id);
     }
-    const size_t left = relay.left_connections().size();
+    const size_t left = relay.flows().connections().left().size();
     ASSERT_GE(left, (1024U - 1024 / kHostPartDivisor) / 2) << "what nodes have at least";
     // The host has all that is not kept free.
-    relay.set_connection_table({1024, 1024 - 1024 / kHostPartDivisor});
+    relay.flows().connections().set_table({1024, 1024 - 1024 / kHostPartDivisor});
     NodeSession& bob = join("bob", "n", 20);
     for (int i = 0; i < 20; ++i) {
         EXPECT_NE(open(bob, true), nullptr) << i;
     }
-    EXPECT_EQ(relay.connections(), left);
-    EXPECT_EQ(relay.left_connections().size(), left - 20);
+    EXPECT_EQ(relay.flows().connections().size(), left);
+    EXPECT_EQ(relay.flows().connections().left().size(), left - 20);
 }
 
 TEST_F(RelayConnectionsTest, WhatComesFromOutsideHasNoPlaceOfTheReserve) {
@@ -197,19 +199,19 @@ TEST_F(RelayConnectionsTest, WhatComesFromOutsideHasNoPlaceOfTheReserve) {
         packet::PacketPtr packet = pool.take(length);
         std::copy_n(bytes.begin(), length, packet->buffer().begin());
         packet->length = static_cast<uint32_t>(length);
-        relay.on_tun_packet(std::move(packet), loop.now());
+        relay.flows().on_tun_packet(std::move(packet), loop.now());
     };
     for (uint16_t port = 1; port <= 2 * kUserFlows; ++port) {
         comes(port);
     }
     EXPECT_EQ(node.share->flows.flows(), kUserFlows - kUserFlows / flow::kReserveDivisor);
     EXPECT_GT(relay.drops().count(base::DropReason::FlowLimit), 0U);
-    EXPECT_EQ(relay.flows().gave_way(), 0U);
+    EXPECT_EQ(relay.flows().table().gave_way(), 0U);
     // The node's own take the reserve, and then the places of what only came.
     for (size_t i = 0; i < kUserFlows; ++i) {
         EXPECT_NE(open_flow(node), nullptr);
     }
-    EXPECT_GT(relay.flows().gave_way(), 0U);
+    EXPECT_GT(relay.flows().table().gave_way(), 0U);
 }
 
 TEST_F(RelayConnectionsTest, AnOrdinaryLimitIsBelowThatOfTheKernelsRules) {

@@ -33,7 +33,7 @@ class RelayTest : public ::testing::Test {
         grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
         const auto reservation = relay.reserve(grant);
         EXPECT_TRUE(reservation);
-        return *relay.find(reservation->wire_id);
+        return *relay.table().find(reservation->wire_id);
     }
     // Null: it is refused.
     flow::Flow* open_flow(NodeSession& node, uint16_t app = 0) {
@@ -45,7 +45,7 @@ class RelayTest : public ::testing::Test {
         opening.tuple.remote_port = 80;
         opening.tuple.protocol = packet::Protocol::Tcp;
         opening.open.app = app;
-        return relay.on_flow_opened(node.session, opening, loop.now());
+        return relay.flows().on_flow_opened(node.session, opening, loop.now());
     }
     flow::Flow& add_flow(NodeSession& node, uint16_t app) { return *open_flow(node, app); }
     void run_for(base::Duration span) {

@@ -13,7 +13,7 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
         grant.node = node;
         grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
         grant.lease_ipv6 = *base::IpAddress::parse("fd93:47::" + std::to_string(number));
-        return *relay.find(relay.reserve(grant)->wire_id);
+        return *relay.table().find(relay.reserve(grant)->wire_id);
     };
     const auto opens = [&](NodeSession& node, bool is_v4, uint16_t port) {
         session::FlowOpening opening;
@@ -23,11 +23,11 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
         opening.tuple.local_port = port;
         opening.tuple.remote_port = 53;
         opening.tuple.protocol = packet::Protocol::Udp;
-        flow::Flow* flow = relay.on_flow_opened(node.session, opening, loop.now());
+        flow::Flow* flow = relay.flows().on_flow_opened(node.session, opening, loop.now());
         if (flow != nullptr) {
             packet::PacketSummary answer;
             answer.tuple = opening.tuple;
-            relay.flows().on_packet(*flow, flow::Direction::Down, answer, loop.now());
+            relay.flows().table().on_packet(*flow, flow::Direction::Down, answer, loop.now());
         }
         return flow != nullptr;
     };
@@ -59,8 +59,8 @@ TEST_F(RelayTest, AFlowThatWasNeverAnsweredGivesWayToANewOneOfItsUser) {
     EXPECT_EQ(alice.flows, 16U);
     EXPECT_EQ(alice.share->flows.flows(), 16U);
     EXPECT_EQ(alice.session.flows(), 16U) << "their indexes are free again";
-    EXPECT_NE(relay.flows().find(other.tuple), nullptr);
-    EXPECT_EQ(relay.flows().gave_way(), 84U);
+    EXPECT_NE(relay.flows().table().find(other.tuple), nullptr);
+    EXPECT_EQ(relay.flows().table().gave_way(), 84U);
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 0U);
 }
 
@@ -75,7 +75,7 @@ TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
         grant.user = "alice";
         grant.node = "node" + std::to_string(round);
         grant.lease_ipv4 = base::IpAddress::v4(0x64400002U + round);
-        NodeSession& node = *relay.find(relay.reserve(grant)->wire_id);
+        NodeSession& node = *relay.table().find(relay.reserve(grant)->wire_id);
         for (int i = 0; i < 100; ++i) {
             opened += open_flow(node) ? 1U : 0U;
         }
@@ -92,7 +92,7 @@ TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
     SessionGrant grant;
     grant.user = "alice";
     grant.lease_ipv4 = base::IpAddress::v4(0x64400063U);
-    NodeSession& again = *relay.find(relay.reserve(grant)->wire_id);
+    NodeSession& again = *relay.table().find(relay.reserve(grant)->wire_id);
     for (size_t i = 0; i < std::min(told, kUserFlows); ++i) {
         EXPECT_NE(open_flow(again), nullptr) << "their places are free";
     }
@@ -108,10 +108,10 @@ TEST_F(RelayTest, WhatTheNodeEndsMakesRoomAtOnce) {
         flows.push_back(open_flow(node));
         packet::PacketSummary answer;
         answer.tuple = flows.back()->tuple;
-        relay.flows().on_packet(*flows.back(), flow::Direction::Down, answer, loop.now());
+        relay.flows().table().on_packet(*flows.back(), flow::Direction::Down, answer, loop.now());
     }
     EXPECT_EQ(open_flow(node), nullptr);
-    relay.on_flows_closed(node.session, *flows.front(), loop.now());
+    relay.flows().on_flows_closed(node.session, *flows.front(), loop.now());
     EXPECT_EQ(node.share->flows.flows(), kUserFlows - 1);
     EXPECT_NE(open_flow(node), nullptr);
     EXPECT_EQ(node.share->tracked->gone.flows, 0U) << "the kernel keeps what was answered";
@@ -125,7 +125,7 @@ TEST_F(RelayTest, AFlowWhoseIndexAnotherTakesEndsSoon) {
     opening.index = former.index;
     opening.tuple = former.tuple;
     ++opening.tuple.remote_port;
-    ASSERT_NE(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    ASSERT_NE(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     EXPECT_LE(former.expires_at, loop.now() + flow::timeout::kEndedThere);
 }
 
@@ -146,12 +146,13 @@ TEST_F(RelayTest, OnlyUdpOfAUserWithFewFlowsStaysWithTheNat) {
         opening.index = port;
         opening.tuple = tuple_at(port);
         opening.tuple.protocol = protocol;
-        return relay.may_stay_with_nat(*relay.on_flow_opened(node.session, opening, loop.now()));
+        return relay.flows().connections().may_stay_with_nat(
+            *relay.flows().on_flow_opened(node.session, opening, loop.now()));
     };
     EXPECT_TRUE(stays(packet::Protocol::Udp, 1000));
-    flow::Flow& ended = *relay.flows().find(tuple_at(1000));
-    relay.flows().on_ended_there(ended, loop.now());
-    EXPECT_FALSE(relay.may_stay_with_nat(ended)) << "the node ended it";
+    flow::Flow& ended = *relay.flows().table().find(tuple_at(1000));
+    relay.flows().table().on_ended_there(ended, loop.now());
+    EXPECT_FALSE(relay.flows().connections().may_stay_with_nat(ended)) << "the node ended it";
     EXPECT_FALSE(stays(packet::Protocol::Udp, 53)) << "lives shorter than 30 s";
     EXPECT_FALSE(stays(packet::Protocol::Tcp, 80)) << "without SYN it would be known for hours";
     EXPECT_FALSE(stays(packet::Protocol::Icmp, 0));
@@ -174,7 +175,7 @@ TEST_F(RelayTest, TheKernelKeepsWhatWasAnswered) {
         flow::Flow& flow = add_flow(node, 0);
         packet::PacketSummary answer;
         answer.tuple = flow.tuple;
-        relay.flows().on_packet(flow, flow::Direction::Down, answer, loop.now());
+        relay.flows().table().on_packet(flow, flow::Direction::Down, answer, loop.now());
     }
     const TrackedShare& share = *node.share->tracked;
     add_flow(node, 0);
@@ -190,13 +191,13 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     packet::PacketSummary answer;
     flow::Flow& only = add_flow(node, 0);
     answer.tuple = only.tuple;
-    relay.flows().on_packet(only, flow::Direction::Down, answer, loop.now());
+    relay.flows().table().on_packet(only, flow::Direction::Down, answer, loop.now());
     session::FlowOpening opening;
     opening.index = 99;
     opening.tuple = only.tuple;
     opening.tuple.protocol = packet::Protocol::Udp;
     opening.tuple.remote_port = 10'000;
-    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     EXPECT_EQ(node.session.queued_packets(), 1U);
     // A SYN gets its reset.
     packet::HeaderFields fields;
@@ -205,15 +206,15 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     fields.sequence = 12345;
     opening.tuple.protocol = packet::Protocol::Tcp;
     opening.fields = &fields;
-    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     EXPECT_EQ(node.session.queued_packets(), 2U);
     opening.fields = nullptr;
-    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     EXPECT_EQ(node.session.queued_packets(), 2U) << "nobody would believe it";
     opening.tuple.protocol = packet::Protocol::Udp;
     for (uint16_t port = 1; port <= 1000; ++port) {
         opening.tuple.local_port = port;
-        EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+        EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     }
     EXPECT_EQ(node.session.queued_packets(), kMaxRefusalsPerSecond);
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1003U);
@@ -229,7 +230,7 @@ TEST_F(RelayTest, WhoAsksForTooMuchTakesNobodyElsesAnswer) {
         opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
         opening.tuple.protocol = packet::Protocol::Udp;
         opening.tuple.remote_port = 10'000;
-        EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+        EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
         return node.session.queued_packets() > before;
     };
     NodeSession& greedy = add_session(2);
@@ -238,7 +239,7 @@ TEST_F(RelayTest, WhoAsksForTooMuchTakesNobodyElsesAnswer) {
         packet::PacketSummary answer;
         flow::Flow& only = add_flow(*node, 0);
         answer.tuple = only.tuple;
-        relay.flows().on_packet(only, flow::Direction::Down, answer, loop.now());
+        relay.flows().table().on_packet(only, flow::Direction::Down, answer, loop.now());
     }
     for (uint32_t i = 0; i < kMaxRefusalsPerSecond; ++i) {
         EXPECT_TRUE(is_answered(greedy));
@@ -258,7 +259,7 @@ TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
     grant.user = "alice";
     grant.accounting_number = 5;
     grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
-    NodeSession& node = *refusing.find(refusing.reserve(grant)->wire_id);
+    NodeSession& node = *refusing.table().find(refusing.reserve(grant)->wire_id);
     const auto open = [&](const char* remote, uint16_t index) {
         session::FlowOpening opening;
         opening.index = index;
@@ -267,7 +268,7 @@ TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
         opening.tuple.local_port = index;
         opening.tuple.remote_port = 80;
         opening.tuple.protocol = packet::Protocol::Udp;
-        return refusing.on_flow_opened(node.session, opening, loop.now());
+        return refusing.flows().on_flow_opened(node.session, opening, loop.now());
     };
     flow::Flow* const refused = open("10.1.1.1", 1);
     ASSERT_NE(refused, nullptr);
@@ -282,7 +283,8 @@ TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
     EXPECT_EQ(open("203.0.113.10", 4)->state, flow::FlowState::Refused);
     EXPECT_EQ(good->state, flow::FlowState::Opening) << "it had begun";
     // Reclassified, it is still nobody's.
-    EXPECT_TRUE(refusing.flows().reclassify(*refused, base::TrafficClass::HtHd, loop.now()));
+    EXPECT_TRUE(
+        refusing.flows().table().reclassify(*refused, base::TrafficClass::HtHd, loop.now()));
     EXPECT_EQ(slots.in_use(), 1U);
     refusing.close(node.wire_id);
     EXPECT_EQ(slots.in_use(), 0U);

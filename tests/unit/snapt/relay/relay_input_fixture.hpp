@@ -53,7 +53,7 @@ class Node final : public session::SessionHost {
     base::IpAddress lease() const {
         return *base::IpAddress::parse("100.64.0." + std::to_string(number_));
     }
-    NodeSession& at_relay() const { return *relay_.find(wire_id_); }
+    NodeSession& at_relay() const { return *relay_.table().find(wire_id_); }
     uint16_t wire_id() const { return wire_id_; }
     uint64_t packets_up() const { return at_relay().up_bytes / kPacketBytes; }
     io::UdpSocket open() const {
@@ -256,8 +256,8 @@ class RelayInput : public test::NetNamespaceTest {
         return packet;
     }
     flow::Flow* deliver(const Node& node, Bytes packet) {
-        return relay->deliver_whole(node.at_relay().session, TrafficClass::LtHd, packet,
-                                    loop.now());
+        return relay->flows().deliver_whole(node.at_relay().session, TrafficClass::LtHd, packet,
+                                            loop.now());
     }
 
     base::Duration look = base::microseconds(1);  // what each takes

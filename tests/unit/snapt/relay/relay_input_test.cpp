@@ -33,7 +33,7 @@ TEST_F(RelayInput, PacketsAreChargedInTheClassOfTheirDatagrams) {
     };
     const auto packets_of = [&](TrafficClass traffic_class) {
         uint64_t packets = flow::value(slots.released_totals(traffic_class).packets_up);
-        relay->flows().for_each([&](const flow::Flow& flow) {
+        relay->flows().table().for_each([&](const flow::Flow& flow) {
             packets += flow.traffic_class == traffic_class
                            ? flow::value(flow.counters->counters.packets_up)
                            : 0;
@@ -180,11 +180,11 @@ TEST_F(RelayInput, ANodeThatIsHeardIsHereWithoutItsLink) {
     relay->open_stream(node->wire_id(), {});
     relay->close_stream(node->wire_id());
     const base::TimePoint lost_at = loop.refresh_now();
-    EXPECT_FALSE(relay->is_here(node->at_relay())) << "it may have ended";
+    EXPECT_FALSE(relay->table().is_here(node->at_relay())) << "it may have ended";
     ASSERT_TRUE(loop.run_until([&] { return loop.now() > lost_at; }, base::seconds(20)));
     node->send(node->packets(1));
     ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == 1; }, base::seconds(20)));
-    EXPECT_TRUE(relay->is_here(node->at_relay()));
+    EXPECT_TRUE(relay->table().is_here(node->at_relay()));
 }
 
 TEST_F(RelayInput, ASessionMayEndWhileItsWorkWaits) {
@@ -224,7 +224,8 @@ TEST_F(RelayInput, WhatWaitsWhenItsFlowGivesWayIsNotWritten) {
     opening.tuple.remote = kFar;
     opening.tuple.remote_port = 53;
     opening.tuple.protocol = packet::Protocol::Udp;
-    ASSERT_NE(relay->on_flow_opened(hostile->at_relay().session, opening, loop.now()), nullptr);
+    ASSERT_NE(relay->flows().on_flow_opened(hostile->at_relay().session, opening, loop.now()),
+              nullptr);
     EXPECT_TRUE(
         loop.run_until([&] { return drops(DropReason::FlowLimit) >= packets; }, base::seconds(20)));
 }
@@ -242,7 +243,7 @@ TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
         opening.tuple.local = node.lease();
         opening.tuple.local_port = port;
         opening.tuple.remote_port = 80;
-        return relay->on_flow_opened(node.at_relay().session, opening, loop.now());
+        return relay->flows().on_flow_opened(node.at_relay().session, opening, loop.now());
     };
     const auto send = [&](const Node& node, flow::Flow& flow) {
         packet::HeaderFields fields;
@@ -253,7 +254,7 @@ TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
         fields.destination_port = flow.tuple.remote_port;
         fields.flags = packet::tcp_flag::kAck;
         fields.ttl = 64;
-        relay->deliver(node.at_relay().session, flow, fields, Bytes(100), loop.now());
+        relay->flows().deliver(node.at_relay().session, flow, fields, Bytes(100), loop.now());
     };
     flow::Flow* const waiting = open(*other, 1);
     flow::Flow* const displaced = open(*hostile, 1);
@@ -261,13 +262,13 @@ TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
     ASSERT_NE(displaced, nullptr);
     send(*other, *waiting);
     send(*hostile, *displaced);
-    const packet::Coalescer& coalescer = relay->tun().coalescer();
+    const packet::Coalescer& coalescer = relay->engine().tun().coalescer();
     const uint64_t before = coalescer.frames();
     ASSERT_NE(open(*hostile, 2), nullptr);
     ASSERT_NE(open(*hostile, 3), nullptr);
-    ASSERT_EQ(relay->flows().gave_way(), 1U);
+    ASSERT_EQ(relay->flows().table().gave_way(), 1U);
     EXPECT_EQ(coalescer.frames(), before + 1) << "its own";
-    relay->tun().coalescer().flush();
+    relay->engine().tun().coalescer().flush();
     EXPECT_EQ(coalescer.frames(), before + 2);
 }
 
@@ -278,18 +279,18 @@ TEST_F(RelayInput, WhatWasHeldForItsOrderGoesOnAtOnceWhileNobodyWaits) {
     for (size_t i = 0; i < session::Resequencer::kPackets; ++i) {
         EXPECT_NE(deliver(*node, packet), nullptr);
     }
-    relay->tun().coalescer().flush();
+    relay->engine().tun().coalescer().flush();
     EXPECT_EQ(node->at_relay().up_bytes, session::Resequencer::kPackets * packet.size());
     EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
-    EXPECT_EQ(relay->kept_memory().used_bytes(), 0U);
+    EXPECT_EQ(relay->engine().kept_memory().used_bytes(), 0U);
 }
 
 TEST_F(RelayInput, IcmpErrorsOfNoFlowAreDropped) {
     const auto node = make_node(2);
-    const uint64_t before = relay->tun().coalescer().frames();
+    const uint64_t before = relay->engine().tun().coalescer().frames();
     EXPECT_EQ(deliver(*node, icmp_error(node->lease(), kFar)), nullptr);
     EXPECT_EQ(drops(DropReason::NoBinding), 1U);
-    EXPECT_EQ(relay->tun().coalescer().frames(), before);
+    EXPECT_EQ(relay->engine().tun().coalescer().frames(), before);
     // The other way, by the kernel.
     const io::UniqueFd raw(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
     const Bytes packet = icmp_error(kFar, node->lease());
@@ -301,7 +302,7 @@ TEST_F(RelayInput, IcmpErrorsOfNoFlowAreDropped) {
               static_cast<ssize_t>(packet.size()));
     EXPECT_TRUE(
         loop.run_until([&] { return drops(DropReason::NoBinding) == 2; }, base::seconds(20)));
-    EXPECT_EQ(relay->flows().size(), 0U);
+    EXPECT_EQ(relay->flows().table().size(), 0U);
 }
 
 TEST_F(RelayInput, FragmentsOfOneUserDisplaceNoOthers) {

@@ -2,8 +2,6 @@
 #include "common/packet/reply.hpp"
 #include "tests/unit/snapt/relay/relay_fixture.hpp"
 
-#include <algorithm>
-
 namespace continuo::snapt::relay {
 namespace {
 
@@ -31,7 +29,24 @@ flow::Flow* open_tcp(Relay& relay, NodeSession& node, uint16_t port, base::TimeP
     opening.tuple.remote_port = 80;
     opening.tuple.protocol = packet::Protocol::Tcp;
     opening.fields = &fields;
-    return relay.on_flow_opened(node.session, opening, now);
+    return relay.flows().on_flow_opened(node.session, opening, now);
+}
+
+// A segment of that connection, from the kernel.
+void come_down(Relay& relay,
+               packet::PacketPtr packet,
+               const packet::FiveTuple& tuple,
+               base::TimePoint now) {
+    packet::HeaderFields fields;
+    fields.source = tuple.remote;
+    fields.destination = tuple.local;
+    fields.source_port = tuple.remote_port;
+    fields.destination_port = tuple.local_port;
+    fields.flags = packet::tcp_flag::kAck;
+    fields.ttl = 60;
+    const size_t length = packet::write_headers(fields, {}, false, packet->buffer());
+    packet->length = static_cast<uint32_t>(length);
+    relay.flows().on_tun_packet(std::move(packet), now);
 }
 
 TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
@@ -44,7 +59,7 @@ TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
     EXPECT_EQ(relay.drops().count(base::DropReason::UsedUp), 1U);
     packet::HeaderFields fields;
     fields.flags = packet::tcp_flag::kAck;
-    relay.deliver(alice.session, flow, fields, {}, loop.now());
+    relay.flows().deliver(alice.session, flow, fields, {}, loop.now());
     EXPECT_EQ(relay.drops().count(base::DropReason::UsedUp), 2U);
     EXPECT_EQ(flow.state, flow::FlowState::Closing) << "it was reset";
     EXPECT_EQ(alice.session.queued_packets(), 2U) << "both are answered";
@@ -52,6 +67,16 @@ TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
     EXPECT_EQ(alice.flows, 0U) << "nor does what waits";
     alice.share->meter->set({});
     EXPECT_NE(open_flow(alice), nullptr);
+}
+
+// Flows of the user end with its first packet, but not the one that carries the answer.
+TEST_F(RelayTest, ThePacketThatFindsAQuotaUsedUpIsAnswered) {
+    NodeSession& alice = add_session(2);
+    const packet::FiveTuple tuple = add_flow(alice, 0).tuple;
+    alice.share->meter->set(used_up(OnExhausted::Stop));
+    come_down(relay, pool.take(packet::kMaxReplyBytes), tuple, loop.now());
+    EXPECT_EQ(relay.flows().table().find(tuple), nullptr);
+    EXPECT_EQ(alice.session.queued_packets(), 1U) << "its program waits for this packet";
 }
 
 // As after a restart of the SNAPT.
@@ -63,14 +88,14 @@ TEST_F(RelayTest, ASessionBeginsWithTheTermsOfItsGrant) {
     grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
     grant.meter = std::make_shared<UserMeter>(store::Account{7, "alice"});
     grant.meter->set(used_up(OnExhausted::Throttle, 128'000));
-    NodeSession& first = *relay.find(relay.reserve(grant)->wire_id);
+    NodeSession& first = *relay.table().find(relay.reserve(grant)->wire_id);
     EXPECT_EQ(first.share->meter, grant.meter);
     EXPECT_EQ(first.share->down_rate.bits_per_s(), 128'000U) << "before any look";
     EXPECT_EQ(first.grant.meter, nullptr) << "the share has it";
     grant.meter = std::make_shared<UserMeter>(store::Account{7, "alice"});
     grant.node = "phone";
     grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.3");
-    NodeSession& second = *relay.find(relay.reserve(grant)->wire_id);
+    NodeSession& second = *relay.table().find(relay.reserve(grant)->wire_id);
     EXPECT_EQ(second.share->meter, first.share->meter) << "which counts the first one, too";
 }
 
@@ -121,19 +146,7 @@ TEST_F(RelayTest, PacketsWaitFromTheEndOfAGrantOn) {
     NodeSession& alice = add_session(2);
     flow::Flow& flow = add_flow(alice, 0);
     const auto comes = [&] {
-        std::vector<uint8_t> bytes(packet::kMaxReplyBytes);
-        packet::HeaderFields fields;
-        fields.source = flow.tuple.remote;
-        fields.destination = flow.tuple.local;
-        fields.source_port = flow.tuple.remote_port;
-        fields.destination_port = flow.tuple.local_port;
-        fields.flags = packet::tcp_flag::kAck;
-        fields.ttl = 60;
-        const size_t length = packet::write_headers(fields, {}, false, bytes);
-        packet::PacketPtr packet = pool.take(length);
-        std::copy_n(bytes.begin(), length, packet->buffer().begin());
-        packet->length = static_cast<uint32_t>(length);
-        relay.on_tun_packet(std::move(packet), loop.now());
+        come_down(relay, pool.take(packet::kMaxReplyBytes), flow.tuple, loop.now());
     };
     MeterTerms terms;
     terms.then.action = OnExhausted::Stop;

@@ -72,7 +72,7 @@ TEST_F(RelayTest, AtTheLimitOfAUserTheNodeThatWasSilentLongestGivesWay) {
         SessionGrant grant;
         grant.user = user;
         grant.told_node = name;
-        return relay.session_of(grant) != nullptr;
+        return relay.table().session_of(grant) != nullptr;
     };
     ASSERT_NE(join("bob", "old"), 0);
     const uint16_t first = join("alice", "first");
@@ -83,7 +83,7 @@ TEST_F(RelayTest, AtTheLimitOfAUserTheNodeThatWasSilentLongestGivesWay) {
     EXPECT_TRUE(has("alice", "first")) << "its control link is open";
     EXPECT_FALSE(has("alice", "second"));
     EXPECT_TRUE(has("bob", "old")) << "another's";
-    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+    EXPECT_EQ(relay.table().count_of("alice"), 3U);
     relay.close_stream(first);
     ASSERT_NE(join("alice", "fifth"), 0);
     EXPECT_FALSE(has("alice", "first"));
@@ -91,8 +91,8 @@ TEST_F(RelayTest, AtTheLimitOfAUserTheNodeThatWasSilentLongestGivesWay) {
         relay.open_stream(node->wire_id, {});
     }
     EXPECT_EQ(join("alice", "sixth"), 0) << "all are here";
-    EXPECT_NE(relay.find(third), nullptr);
-    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+    EXPECT_NE(relay.table().find(third), nullptr);
+    EXPECT_EQ(relay.table().count_of("alice"), 3U);
 }
 
 // With keepalives an hour apart nobody is silent, and without any pause between them everybody.
@@ -112,10 +112,10 @@ TEST_F(RelayTest, ANodeThatDoesNotAnswerGivesWayThoughItsLinkIsOpen) {
     small.open_stream(wire_id, {});
     run_for(base::milliseconds(2));
     EXPECT_FALSE(small.reserve(second)) << "it may have nothing to send";
-    EXPECT_TRUE(small.wants_sign_of_life(wire_id));
-    EXPECT_FALSE(small.wants_sign_of_life(wire_id)) << "once";
+    EXPECT_TRUE(small.table().wants_sign_of_life(wire_id));
+    EXPECT_FALSE(small.table().wants_sign_of_life(wire_id)) << "once";
     run_for(base::milliseconds(2));
-    EXPECT_FALSE(small.is_here(*small.sessions().back()));
+    EXPECT_FALSE(small.table().is_here(*small.sessions().back()));
     EXPECT_TRUE(small.reserve(second));
     ASSERT_EQ(small.sessions().size(), 1U);
     EXPECT_EQ(small.sessions().back()->grant.node, "second");
@@ -140,7 +140,7 @@ TEST_F(RelayTest, NobodyGivesWayWhereThatMakesNoPlace) {
     EXPECT_EQ(relay.sessions().size(), 3U);
     relay.set_limits(100, 3, 0);
     EXPECT_TRUE(relay.reserve(grant_of("new")));
-    EXPECT_EQ(relay.session_of(grant_of("absent")), nullptr);
+    EXPECT_EQ(relay.table().session_of(grant_of("absent")), nullptr);
 }
 
 TEST_F(RelayTest, ANodeThatWasHeardIsNotAsked) {
@@ -149,7 +149,7 @@ TEST_F(RelayTest, ANodeThatWasHeardIsNotAsked) {
     Relay small(loop, settings, slots, random, events);
     ASSERT_TRUE(small.reserve({}));
     run_for(base::milliseconds(2));
-    EXPECT_FALSE(small.wants_sign_of_life(small.sessions().back()->wire_id));
+    EXPECT_FALSE(small.table().wants_sign_of_life(small.sessions().back()->wire_id));
 }
 
 TEST_F(RelayTest, AtTheLimitOfAllOnlyANodeThatWasSilentGivesWay) {
@@ -169,9 +169,9 @@ TEST_F(RelayTest, AtTheLimitOfAllOnlyANodeThatWasSilentGivesWay) {
         small.open_stream(small.sessions().back()->wire_id, {});
         ASSERT_TRUE(join("alice") && join("bob"));
         EXPECT_EQ(join("carol"), is_silent);
-        EXPECT_EQ(small.sessions_of("alice"), is_silent ? 0U : 1U) << "the longest silent";
-        EXPECT_EQ(small.sessions_of("bob"), 1U);
-        EXPECT_EQ(small.sessions_of("dave"), 1U) << "its control link is open";
+        EXPECT_EQ(small.table().count_of("alice"), is_silent ? 0U : 1U) << "the longest silent";
+        EXPECT_EQ(small.table().count_of("bob"), 1U);
+        EXPECT_EQ(small.table().count_of("dave"), 1U) << "its control link is open";
     }
 }
 
@@ -191,14 +191,14 @@ TEST_F(RelayTest, ACloseEndsTheSessionThatItCameIn) {
     grant.node = "laptop";
     grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
     const uint16_t first = own.reserve(grant)->wire_id;
-    own.on_peer_closed(own.find(first)->session, loop.now());
+    own.flows().on_peer_closed(own.table().find(first)->session, loop.now());
     const uint16_t second = own.reserve(grant)->wire_id;
     ASSERT_EQ(second, first);
     run_for(base::milliseconds(5));
-    ASSERT_NE(own.find(second), nullptr) << "it has closed nothing";
-    own.on_peer_closed(own.find(second)->session, loop.now());
+    ASSERT_NE(own.table().find(second), nullptr) << "it has closed nothing";
+    own.flows().on_peer_closed(own.table().find(second)->session, loop.now());
     run_for(base::milliseconds(5));
-    EXPECT_EQ(own.find(second), nullptr);
+    EXPECT_EQ(own.table().find(second), nullptr);
 }
 
 // A node that takes nothing keeps the packets of others out of the device otherwise.

@@ -14,7 +14,7 @@ class TopTest : public RelayTest {
         grant.node = "laptop" + std::to_string(number);
         grant.session_id[0] = number;
         grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
-        return *relay.find(relay.reserve(grant)->wire_id);
+        return *relay.table().find(relay.reserve(grant)->wire_id);
     }
     // Traffic up in the last seconds.
     void carried(NodeSession& node, base::TrafficClass traffic_class, uint64_t bytes) {

@@ -31,7 +31,7 @@ class DrainTest : public AdmissionTest {
         opening.tuple.protocol = protocol;
         opening.fields = &fields;
         opening.has_packet = has_packet;
-        last_ = relay->on_flow_opened(session.session, opening, loop.now() + later);
+        last_ = relay->flows().on_flow_opened(session.session, opening, loop.now() + later);
         return last_ != nullptr;
     }
     // A packet down of the flow that was opened last.
@@ -39,7 +39,7 @@ class DrainTest : public AdmissionTest {
         packet::PacketSummary summary;
         summary.tuple = last_->tuple;
         summary.tcp_flags = tcp_flags;
-        relay->flows().on_packet(*last_, flow::Direction::Down, summary, loop.now());
+        relay->flows().table().on_packet(*last_, flow::Direction::Down, summary, loop.now());
     }
     flow::Flow* last_ = nullptr;
     uint32_t flows_ = 0;
@@ -69,15 +69,15 @@ TEST_F(DrainTest, TheNodeIsToldAndThenItsNewFlowsAreRefused) {
 TEST_F(DrainTest, FlowsThatWereAnsweredAndAreNotClosedAreLeft) {
     log_in("alice");
     EXPECT_TRUE(opens(packet::Protocol::Udp, 0));
-    EXPECT_EQ(relay->running_flows(), 0U) << "nobody answered";
+    EXPECT_EQ(relay->flows().shares().running_flows(), 0U) << "nobody answered";
     answer();
-    EXPECT_EQ(relay->running_flows(), 1U);
+    EXPECT_EQ(relay->flows().shares().running_flows(), 1U);
     EXPECT_TRUE(opens(packet::Protocol::Tcp, packet::tcp_flag::kSyn));
     answer(packet::tcp_flag::kSyn | packet::tcp_flag::kAck);
-    EXPECT_EQ(relay->running_flows(), 2U);
+    EXPECT_EQ(relay->flows().shares().running_flows(), 2U);
     answer(packet::tcp_flag::kRst);
-    EXPECT_EQ(relay->running_flows(), 1U) << "a closed connection lingers";
-    EXPECT_EQ(relay->flows().size(), 2U);
+    EXPECT_EQ(relay->flows().shares().running_flows(), 1U) << "a closed connection lingers";
+    EXPECT_EQ(relay->flows().table().size(), 2U);
 }
 
 // A node whose control link comes and goes gains no time.
@@ -150,7 +150,7 @@ TEST_F(DrainTest, WhatIsLeftEndsWithTheTime) {
     admission->begin_drain(base::Duration{});
     admission->on_tick();
     EXPECT_TRUE(let_in().empty());
-    EXPECT_EQ(relay->running_flows(), 0U);
+    EXPECT_EQ(relay->flows().shares().running_flows(), 0U);
     EXPECT_TRUE(was_logged("session_end", "reason=drained"));
     ASSERT_TRUE(wait([this] { return !node.closed.empty(); }));
     EXPECT_EQ(node.closed[0].peer.reason, control::CloseReason::Draining);
@@ -165,7 +165,7 @@ TEST_F(DrainTest, WithoutATimeNothingEnds) {
     admission->begin_drain(std::nullopt);
     admission->on_tick();
     EXPECT_EQ(let_in(), Names{"alice"});
-    EXPECT_EQ(relay->running_flows(), 1U);
+    EXPECT_EQ(relay->flows().shares().running_flows(), 1U);
 }
 
 }  // namespace

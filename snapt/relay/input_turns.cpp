@@ -1,10 +1,5 @@
-// Datagrams from the sockets to their sessions and on to the TUN device. The sockets are emptied
-// before anything is opened; then each sender has its turn (turns::Turns). Datagrams beyond its
-// turns, and packets made of them, wait in its own lane or are dropped there.
-#include "common/wire/unsealed.hpp"
-#include "snapt/relay/relay.hpp"
+#include "snapt/relay/input_turns.hpp"
 
-#include <algorithm>
 #include <thread>
 
 namespace continuo::snapt::relay {
@@ -17,8 +12,6 @@ using turns::Turn;
 
 namespace {
 
-// Answers per second to datagrams of unknown sessions, for all sources together.
-constexpr uint32_t kUnknownAnswersPerSecond = 64;
 // Most reads from a socket before its datagrams are handled, each of io::kSuperBuffers runs; fewer
 // when their time is up.
 constexpr size_t kReadsAtOnce = 128;
@@ -37,7 +30,25 @@ std::optional<uint16_t> named_by(base::ByteView datagram) {
 
 }  // namespace
 
-void Relay::on_socket_readable(Listener& listener) {
+InputTurns::InputTurns(io::EventLoop& loop,
+                       const RelaySettings& settings,
+                       dataplane::PacketEngine& engine,
+                       turns::InputQueues& inputs,
+                       const SessionTable& sessions,
+                       Listeners& listeners,
+                       const flow::FlowTable& flows,
+                       base::DropCounters& drops)
+    : loop_(loop)
+    , settings_(settings)
+    , engine_(engine)
+    , inputs_(inputs)
+    , sessions_(sessions)
+    , listeners_(listeners)
+    , flows_(flows)
+    , drops_(drops)
+    , timer_(loop, [this] { go_on(); }) {}
+
+void InputTurns::on_readable(Listener& listener) {
     const TimePoint now = loop_.now();
     const bool is_after_pause = input_pause_.ends(now);
     if (!turns_.is_empty()) {
@@ -58,19 +69,19 @@ void Relay::on_socket_readable(Listener& listener) {
 }
 
 // A round does not suffice for the rest.
-void Relay::go_on() {
+void InputTurns::go_on() {
     const TimePoint now = loop_.now();
     begin_round();
     const Duration most = take_in_time();
-    for (const auto& listener : listeners_) {
-        take_in(*listener, most / listeners_.size());
+    for (const auto& listener : listeners_.all()) {
+        take_in(*listener, most / listeners_.all().size());
     }
     begin_turns();
     serve(now);
     end_round(now);
 }
 
-void Relay::begin_round() {
+void InputTurns::begin_round() {
     if (turns_.is_empty()) {
         turns_.pass(settings_.clock() - round_over_at_);
     }
@@ -78,7 +89,7 @@ void Relay::begin_round() {
 
 // To read the processor time is a system call. Where a node sends alone, nobody waits for what it
 // owes.
-void Relay::begin_turns() {
+void InputTurns::begin_turns() {
     const TimePoint start = settings_.clock();
     round_end_ = start + round_time();
     is_work_known_ = !senders_.is_sole(loop_.now()) || strangers_.is_waiting();
@@ -89,7 +100,7 @@ void Relay::begin_turns() {
 }
 
 // Processor time of this thread in this round.
-Duration Relay::worked_between(TimePoint start, TimePoint end) const {
+Duration InputTurns::worked_between(TimePoint start, TimePoint end) const {
     const Duration passed = end - start;
     if (passed < kLongTurn) {
         return passed;
@@ -98,7 +109,7 @@ Duration Relay::worked_between(TimePoint start, TimePoint end) const {
 }
 
 // A long round is for a node that waits alone, not for strangers, which may include moving nodes.
-Duration Relay::round_time() {
+Duration InputTurns::round_time() {
     if (!senders_.is_sole(loop_.now())) {
         return kSharedRound;
     }
@@ -107,12 +118,12 @@ Duration Relay::round_time() {
     return is_alone && !lane->stream ? kSoleRound : kRound;
 }
 
-void Relay::end_round(TimePoint now) {
+void InputTurns::end_round(TimePoint now) {
     flush_frames();
     round_over_at_ = settings_.clock();
     engine_.pump(now);
     if (!turns_.is_empty()) {
-        input_timer_.set(now);
+        timer_.set(now);
         if (!senders_.is_sole(now)) {
             std::this_thread::yield();  // endless work: logins may have no other processor
         }
@@ -120,7 +131,7 @@ void Relay::end_round(TimePoint now) {
 }
 
 // Reads for at most `most`, by the clock. Returns the number of runs.
-size_t Relay::take_in(Listener& listener, Duration most) {
+size_t InputTurns::take_in(Listener& listener, Duration most) {
     const TimePoint end = settings_.clock() + most;
     const bool is_sole = senders_.is_sole(loop_.now());
     size_t runs = 0;
@@ -156,23 +167,23 @@ size_t Relay::take_in(Listener& listener, Duration most) {
 
 // Anybody on the way can read a session's number: only datagrams from an address where the node was
 // heard, with its keys, count as the node's.
-Lane& Relay::lane_of(const io::ReceivedBatch& batch) {
+Lane& InputTurns::lane_of(const io::ReceivedBatch& batch) {
     const auto id = named_by(batch.bytes);
-    NodeSession* node = id ? by_wire_id_[*id] : nullptr;
+    NodeSession* node = id ? sessions_.find(*id) : nullptr;
     return node != nullptr && node->session.paths().is_known(batch.from) ? node->lane : strangers_;
 }
 
 // Whether or not there is room: a sender waits for its turn even if another has filled the queue. A
 // datagram without a session gets no turn.
-void Relay::note_stranger(const io::ReceivedBatch& batch) {
+void InputTurns::note_stranger(const io::ReceivedBatch& batch) {
     const auto id = named_by(batch.bytes);
-    const bool is_another = id && by_wire_id_[*id] != nullptr && id != named_;
+    const bool is_another = id && sessions_.find(*id) != nullptr && id != named_;
     named_in_row_ = is_another ? 1 : std::min(named_in_row_, strangers_.queue.size()) + 1;
     named_ = is_another ? id : named_;
 }
 
 // At least one turn, even if the processor was away.
-void Relay::serve(TimePoint now) {
+void InputTurns::serve(TimePoint now) {
     TimePoint start = settings_.clock();
     for (Turn* turn = turns_.next(); turn != nullptr; turn = turns_.next()) {
         // Only lanes take turns here.
@@ -192,7 +203,7 @@ void Relay::serve(TimePoint now) {
     }
 }
 
-void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
+void InputTurns::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     turn_end_ = turns_.is_alone(lane) ? round_end_ : start + turns_.credit(lane);
     frames_wait_from_ = turn_end_ + kTurnOverrun;
     writing_ = &lane;
@@ -227,7 +238,7 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
 
 // A datagram received before its sender's address was known, and still waiting when it is, moves to
 // the lane of its session.
-bool Relay::goes_home(const Input& input) {
+bool InputTurns::goes_home(const Input& input) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
     const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
     Lane& lane = lane_of({input.from, input.to, left.first(std::min(step, left.size())), 0});
@@ -243,14 +254,14 @@ bool Relay::goes_home(const Input& input) {
 
 // True for another session, or a datagram from an unknown address that is not for this one. If the
 // newest of these was displaced, one may be overlooked.
-bool Relay::is_another_waiting(const NodeSession& node) const {
+bool InputTurns::is_another_waiting(const NodeSession& node) const {
     const size_t own = (strangers_.is_waiting() ? 1U : 0U) + (node.lane.is_waiting() ? 1U : 0U);
     return turns_.waiting() > own || named_ != node.wire_id ||
            named_in_row_ < strangers_.queue.size();
 }
 
 // Returns the number of datagrams handled, at most `most`.
-size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint now) {
+size_t InputTurns::handle_some(Input& input, const Lane& lane, size_t most, TimePoint now) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
     const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
     const size_t count = std::min(most, input.datagrams());
@@ -258,14 +269,14 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
         input.from, input.to, left.first(std::min(count * step, left.size())), input.segment_bytes};
     // An empty datagram counts, too.
     input.done_bytes += static_cast<uint32_t>(std::max<size_t>(batch.bytes.size(), 1));
-    Listener& listener = *listeners_[input.socket];
-    const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
+    Listener& listener = *listeners_.all()[input.socket];
+    const auto find = [this](uint16_t id) { return sessions_.find(id); };
     const auto take = [&](NodeSession& node, std::span<session::ReceivedDatagram> datagrams) {
         hand_over(node, datagrams, lane, now);
     };
     const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
         if (kind == wire::DatagramKind::Sealed) {
-            answer_unknown(listener, datagram, now);
+            listeners_.answer_unknown(listener, datagram, now);
         }
         return false;
     };
@@ -275,10 +286,10 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
 
 // Datagrams from an unknown address cost the session time if they turn out to be its own. So a node
 // cannot use up the strangers' time while others want it.
-void Relay::hand_over(NodeSession& node,
-                      std::span<session::ReceivedDatagram> datagrams,
-                      const Lane& lane,
-                      TimePoint now) {
+void InputTurns::hand_over(NodeSession& node,
+                           std::span<session::ReceivedDatagram> datagrams,
+                           const Lane& lane,
+                           TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
     if (!is_own_lane && turns_.credit(node.lane) < -turns::kTurn && is_another_waiting(node)) {
         node.refused_inputs += datagrams.size();
@@ -300,30 +311,25 @@ void Relay::hand_over(NodeSession& node,
     engine_.touch(node.session);
 }
 
-void Relay::on_stream(uint16_t wire_id,
-                      dataplane::DatagramQueue& queue,
-                      const base::Endpoint& from) {
-    NodeSession* node = by_wire_id_[wire_id];
-    if (node == nullptr) {
-        queue.clear();
-        return;
-    }
+void InputTurns::on_stream(NodeSession& node,
+                           dataplane::DatagramQueue& queue,
+                           const base::Endpoint& from) {
     const TimePoint now = loop_.now();
-    node->lane.stream = queue.shared_from_this();
-    node->lane.stream_from = from;
-    senders_.note(&node->lane, now);
+    node.lane.stream = queue.shared_from_this();
+    node.lane.stream_from = from;
+    senders_.note(&node.lane, now);
     if (!turns_.is_empty()) {
-        turns_.wake(node->lane);
+        turns_.wake(node.lane);
         return;  // go_on() handles it
     }
     begin_round();
-    turns_.wake(node->lane);
+    turns_.wake(node.lane);
     begin_turns();
     serve(now);
     end_round(now);
 }
 
-void Relay::serve_stream(Lane& lane, TimePoint now) {
+void InputTurns::serve_stream(Lane& lane, TimePoint now) {
     NodeSession& node = *lane.node;
     const auto is_allowed = [](base::ByteView datagram) {
         return wire::path_of(datagram) == wire::kTcpPath;
@@ -333,17 +339,17 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
         loop_.note_moved(datagrams.front().bytes.size());
     };
     const auto may_go_on = [&] { return !is_turn_over() && lane.backlog.is_empty(); };
-    const bool has_more = engine_.receiver().pull(*lane.stream, node.wire_id, lane.stream_from,
-                                                  stream_port(), is_allowed, take, may_go_on);
+    const bool has_more =
+        engine_.receiver().pull(*lane.stream, node.wire_id, lane.stream_from,
+                                listeners_.stream_port(), is_allowed, take, may_go_on);
     if (!has_more) {
         lane.stream.reset();
     }
     engine_.touch(node.session);
 }
 
-// Whether the frame must wait for its session's next turn, or is dropped. Frames held for their
-// order are delivered outside turns: at once while nobody waits for a turn.
-bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
+// Frames held for their order are delivered outside turns: at once while nobody waits for a turn.
+bool InputTurns::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     const auto* flow = static_cast<const flow::Flow*>(info.owner);
     if (flow == nullptr) {
         return false;
@@ -360,12 +366,12 @@ bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
         return true;
     }
     turns_.wake(lane);
-    input_timer_.set(loop_.now());
+    timer_.set(loop_.now());
     return true;
 }
 
 // The flow it was made for may have ended: the kernel would track it again, for nobody.
-void Relay::write_held(Lane& lane) {
+void InputTurns::write_held(Lane& lane) {
     lane.backlog.pop(
         [&](base::ByteView frame, packet::FrameInfo info, const packet::FiveTuple& tuple) {
             flow::Flow* flow = flows_.find(tuple);
@@ -379,7 +385,7 @@ void Relay::write_held(Lane& lane) {
 }
 
 // Before another lane's turn, and at the end: at most a few frames, charged to their sender.
-void Relay::flush_frames() {
+void InputTurns::flush_frames() {
     if (writing_ == nullptr) {
         return;
     }
@@ -391,60 +397,12 @@ void Relay::flush_frames() {
     writing_ = nullptr;
 }
 
-// The session ends: its waiting datagrams belong to nobody.
-void Relay::forget_input(NodeSession& node) {
+void InputTurns::forget(NodeSession& node) {
     turns_.remove(node.lane);
     drops_.add(DropReason::UnknownSession, inputs_.clear(node.lane.queue));
     drops_.add(DropReason::NoSession, node.lane.backlog.packets());
     writing_ = writing_ == &node.lane ? nullptr : writing_;
     drops_.add(DropReason::InputFull, node.dropped_inputs());
-}
-
-// Rate-limited, never longer than its cause, and the node only asks over control because of it.
-void Relay::answer_unknown(Listener& listener,
-                           const session::ReceivedDatagram& datagram,
-                           TimePoint now) {
-    if (now - unknown_window_at_ >= base::seconds(1)) {
-        unknown_window_at_ = now;
-        unknown_answers_ = 0;
-    }
-    const auto quote = wire::Quote::of(datagram.bytes);
-    if (unknown_answers_ >= kUnknownAnswersPerSecond || !quote ||
-        !wire::may_answer(wire::Unknown::kBytes, datagram.bytes.size())) {
-        return;
-    }
-    ++unknown_answers_;
-    send_unknown(listener.socket, datagram.from, datagram.to.address, *quote);
-}
-
-void Relay::send_unknown(io::UdpSocket& socket,
-                         const base::Endpoint& to,
-                         const base::IpAddress& from,
-                         const wire::Quote& quote) {
-    std::array<uint8_t, wire::Unknown::kBytes> bytes{};
-    base::ByteWriter writer(bytes);
-    wire::Unknown{wire::UnknownReason::Session, quote}.serialize(writer);
-    io::SendItem item{to, from, bytes, 0};
-    socket.send(std::span(&item, 1));
-    if (settings_.recording.packets != nullptr) {
-        settings_.recording.packets->sent(socket, item);
-    }
-}
-
-// The node learns it over its control link, unless a NAT has forgotten that link unnoticed: an idle
-// node would then ask only after the answer to its next keepalive. Sent to the source of the latest
-// datagram, proven or not, like an answer to that datagram.
-void Relay::tell_ended(const NodeSession& node) {
-    const auto& latest = node.session.latest();
-    if (!latest) {
-        return;
-    }
-    session::TransmitItem item;
-    item.to = latest->from;
-    item.from = latest->to;
-    if (io::UdpSocket* const socket = socket_for(item)) {
-        send_unknown(*socket, item.to, item.from.address, latest->quote);
-    }
 }
 
 }  // namespace continuo::snapt::relay

@@ -1,8 +1,7 @@
-// Admission: data stored during sessions and at their end: renewed leases, and when keys were last
-// in use.
+#include "snapt/users/session_upkeep.hpp"
+
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "snapt/users/admission.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -25,8 +24,30 @@ constexpr base::Duration kSeenInterval = base::seconds(300);
 
 }  // namespace
 
+int64_t wall_clock_offset_us(base::TimePoint now) {
+    return utc_us() - base::to_us(now.time_since_epoch());
+}
+
+SessionUpkeep::SessionUpkeep(const AdmissionParts& parts)
+    : parts_(parts)
+    , leases_renewed_at_(parts.loop.now())
+    , seen_written_at_(leases_renewed_at_)
+    , clock_offset_us_(wall_clock_offset_us(leases_renewed_at_)) {}
+
+void SessionUpkeep::on_tick(const relay::Relay& relay) {
+    renew_leases();
+    write_seen(relay);
+}
+
+void SessionUpkeep::on_session_closed(const relay::NodeSession& session) {
+    note_seen(session);
+    if (!has_finished_) {
+        release_lease(session.grant);
+    }
+}
+
 // Held until it is renewed: an expired lease could go to any node.
-void Admission::release_lease(const relay::SessionGrant& grant) {
+void SessionUpkeep::release_lease(const relay::SessionGrant& grant) {
     const bool is_submitted =
         parts_.worker.submit([&leases = parts_.leases, user = grant.user,
                               account_id = grant.account_id, node = grant.node, now_us = utc_us()] {
@@ -43,7 +64,7 @@ void Admission::release_lease(const relay::SessionGrant& grant) {
     }
 }
 
-void Admission::renew_leases() {
+void SessionUpkeep::renew_leases() {
     const base::TimePoint now = parts_.loop.now();
     // A wrong clock has given wrong times.
     const int64_t offset_us = wall_clock_offset_us(now);
@@ -62,9 +83,9 @@ void Admission::renew_leases() {
     }
 }
 
-void Admission::finish_leases() {
-    has_finished_leases_ = true;
-    note_seen();
+void SessionUpkeep::finish(const relay::Relay& relay) {
+    has_finished_ = true;
+    note_seen(relay);
     if (const auto written = parts_.users.write_seen(); !written) {
         log(LogLevel::Warning, "when keys were last seen is not written: %s",
             describe(written.error()).c_str());
@@ -74,24 +95,24 @@ void Admission::finish_leases() {
     }
 }
 
-void Admission::note_seen(const relay::NodeSession& session) {
+void SessionUpkeep::note_seen(const relay::NodeSession& session) {
     const base::TimePoint heard_at = std::max(session.session.heard_at(), session.handshake_at);
     const int64_t ago_us = base::to_us(parts_.loop.now() - heard_at);
     parts_.users.note_seen(session.grant.user, session.grant.key_id, utc_us() - ago_us);
 }
 
-void Admission::note_seen() {
-    for (const auto& session : relay_->sessions()) {
+void SessionUpkeep::note_seen(const relay::Relay& relay) {
+    for (const auto& session : relay.sessions()) {
         note_seen(*session);
     }
 }
 
-void Admission::write_seen() {
+void SessionUpkeep::write_seen(const relay::Relay& relay) {
     const base::TimePoint now = parts_.loop.now();
     if (now - seen_written_at_ < kSeenInterval) {
         return;
     }
-    note_seen();
+    note_seen(relay);
     const bool is_accepted = parts_.worker.submit([&users = parts_.users] {
         if (const auto written = users.write_seen(); !written) {
             log(LogLevel::Warning, "when keys were last seen is not written: %s",
