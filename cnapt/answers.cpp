@@ -17,9 +17,9 @@ using config::kBitsPerByte;
 using dataplane::kMillisecondDigits;
 using dataplane::milliseconds_or_nan;
 using dataplane::text_of;
+using links::SnaptLink;
+using links::write_failure;
 using node::Node;
-using node::SnaptLink;
-using node::write_failure;
 using report::JsonWriter;
 using session::PathState;
 using session::Session;
@@ -147,10 +147,10 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
 }
 
 // A silence ends when something is heard, which is not reported.
-void write_path_failure(JsonWriter& json, node::Failure failure, const session::Path* path) {
+void write_path_failure(JsonWriter& json, links::Failure failure, const session::Path* path) {
     const bool works = path != nullptr && path->state == PathState::Usable;
     failure.is_current =
-        failure.is_current && (!works || failure.kind == node::FailureKind::Portal);
+        failure.is_current && (!works || failure.kind == links::FailureKind::Portal);
     write_failure(json, failure);
 }
 

@@ -32,8 +32,8 @@ namespace continuo::cnapt {
 using base::log;
 using base::LogLevel;
 using daemon::describe;
+using links::SnaptLink;
 using node::NodeSettings;
-using node::SnaptLink;
 using settings::CaptureConfig;
 using settings::NodeConfig;
 using settings::parse_node_config;
@@ -299,9 +299,9 @@ void App::let_in() {
 void App::on_link_lost(SnaptLink& link) {
     const size_t up = tell_status();
     const char* what = "does not answer";
-    if (link.failure.is_now(node::FailureKind::Ended)) {
+    if (link.failure.is_now(links::FailureKind::Ended)) {
         what = "has ended the session";
-    } else if (link.failure.is_now(node::FailureKind::LoginRefused)) {
+    } else if (link.failure.is_now(links::FailureKind::LoginRefused)) {
         what = "refuses the login";
     }
     log(LogLevel::Warning, "%s %s; %s", link.name.c_str(), what,

@@ -4,16 +4,15 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/links/snapt_link.hpp"
 #include "cnapt/node/binding_journal.hpp"
-#include "cnapt/node/failure.hpp"
 #include "cnapt/node/node_events.hpp"
+#include "cnapt/node/node_flow.hpp"
 #include "cnapt/node/path_choice.hpp"
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/on_link.hpp"
 #include "cnapt/uplinks/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
-#include "common/control/message.hpp"
-#include "common/control/no_forwarding.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/packet_engine.hpp"
 #include "common/flow/flow_table.hpp"
@@ -24,17 +23,19 @@
 #include "common/netlink/wireless_monitor.hpp"
 #include "common/process/process_lookup.hpp"
 #include "common/record/recording.hpp"
-#include "common/session/session.hpp"
-#include "policy/path_manager.hpp"
-#include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace continuo::cnapt::node {
+
+using links::Failure;
+using links::FailureKind;
+using links::make_failure;
+using links::SnaptLink;
+using links::SnaptLinks;
 
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
@@ -58,99 +59,12 @@ struct NodeSettings {
     record::Recording recording;  // must outlive the Node
 };
 
-// State of one SNAPT.
-struct SnaptLink {
-    std::string name;
-    uplinks::SnaptAddresses addresses;
-    // NAT64 prefix of the network, by which its IPv4 addresses are reached.
-    std::optional<base::IpPrefix> nat64{};
-    const base::Endpoint& address() const { return addresses.current(); }  // in use
-    uint16_t local_id = 0;                      // wire session id that we listen for
-    session::PathMask hints = 0;                // slots of uplinks of which there is news
-    std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
-    control::Accept accept;
-    control::Allowance allowance;  // the latest one reported
-    bool is_up = false;            // keys installed; a path has answered and not died since
-    bool is_control_open = false;
-    policy::PathManager choice;  // of this session
-    // The uplink by which the data goes, and whether it goes over TCP.
-    std::optional<uint8_t> active_slot() const {
-        return choice.active() ? std::optional(choice.active()->uplink) : std::nullopt;
-    }
-    bool is_on_stream() const {
-        return choice.active() && choice.active()->transport == policy::Transport::Tcp;
-    }
-    base::TimePoint choose_at = base::kNever;     // unless something changes before
-    uint64_t traffic = 0;                         // packets sent when looked at last
-    base::TimePoint busy_at{};                    // when packets were last sent or queued
-    base::TimePoint moving_since = base::kNever;  // a handover is under way
-    base::TimePoint control_asked_at{};           // when its connection was last tested
-    std::string moving_from;
-    double load = 0;                   // reported, 0 to 1
-    double price = 1;                  // reported, of the plan
-    control::VersionSet no_way_out{};  // reported
-    // New flows of that version may go there.
-    bool carries(base::IpVersion version) const {
-        return accept.has_lease(version) && !no_way_out.has(version);
-    }
-    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
-    // The key is mode and name.
-    std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
-    base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
-    uint64_t committed_bits_per_s = 0;                       // needs of the flows bound to it
-    uint64_t handovers = 0;
-    // Outer bytes both ways, over about the last second; none before the first measurement.
-    std::optional<uint64_t> throughput_bits_per_s;
-    uint64_t measured_bytes = 0;
-    base::TimePoint measured_at{};
-    std::vector<uint16_t> udp_ports;  // the SNAPT's; never empty once accepted
-    dataplane::StreamPort stream;     // into the control link; none while that is not open
-    base::Endpoint stream_address;    // the other end of that link
-    base::TimePoint stream_opened_at{};
-    std::optional<uint8_t> stream_slot;  // the uplink that it was made by
-    dataplane::RecentRates rates;        // inner packets
-    std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
-    bool has_route = false;        // the active uplink had one, at the last change of the network
-    bool is_learned = false;       // from a directory: not kept alive without flows
-    bool is_listed = true;         // gets new flows; otherwise only when no other is up
-    base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
-    std::vector<base::Endpoint> offered;  // addresses that control tries
-    std::string configured;  // address as the configuration has it: a name may not be found
-    Failure failure;         // the last one of its login and control link
-    std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
-    uint64_t unproven_unknowns = 0;
-};
-
 struct Handover {
     int64_t at_utc_s = 0;
     std::string from;
     std::string to;
     double gap_ms = 0;
 };
-
-// Per-flow data of the daemon.
-struct NodeFlow : flow::FlowDetails {
-    flow::Flow* flow = nullptr;
-    SnaptLink* link = nullptr;
-    std::shared_ptr<const classifier::Ruleset> ruleset;  // owns the views below
-    classifier::Classification classification;
-    uint8_t dscp = 0;
-    process::SocketOwner owner;
-    std::string user;
-    uint64_t committed_bits_per_s = 0;
-    std::string refused_reason;
-    std::vector<packet::PacketPtr> waiting;  // for the process
-    base::TimePoint waits_until = base::kNever;
-    policy::PromotionTracker promotion;
-    bool is_classified = false;
-    // Started for the resets of an unknown connection: nothing of it goes to the host.
-    bool is_unknown = false;
-};
-
-inline bool is_unknown(const flow::Flow& flow) {
-    return flow.state == flow::FlowState::Closing &&
-           flow::details_as<const NodeFlow>(flow)->is_unknown;
-}
 
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
   public:

@@ -18,8 +18,8 @@ using control_link::ControlUplink;
 using control_link::ControlUplinks;
 using control_link::LinkEnd;
 using daemon::describe;
-using node::failure_of;
-using node::FailureKind;
+using links::failure_of;
+using links::FailureKind;
 using node::Node;
 using settings::NodeConfig;
 using settings::SnaptEntry;
@@ -92,7 +92,7 @@ control::ClientParameters login_parameters(const NodeConfig& config,
 }
 
 SnaptClient::SnaptClient(Node& node,
-                         node::SnaptLink& link,
+                         links::SnaptLink& link,
                          control_link::ControlThread& thread,
                          io::EventLoop& loop,
                          Answers answers)
@@ -342,7 +342,7 @@ bool SnaptClient::lacks_version() const {
 
 void SnaptClient::on_closed(const LinkEnd& end) {
     const bool was_open = std::exchange(link_.is_control_open, false);
-    node::Failure failure = failure_of(end, was_open, std::time(nullptr));
+    links::Failure failure = failure_of(end, was_open, std::time(nullptr));
     if (failure.kind == FailureKind::NoNetwork && lacks_version()) {
         failure.text = "no network: this one has IPv6 alone, and no NAT64 that leads to the "
                        "SNAPT's IPv4 address; give it a name or an IPv6 address";

@@ -48,7 +48,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
 
     // All must outlive this.
     SnaptClient(node::Node& node,
-                node::SnaptLink& link,
+                links::SnaptLink& link,
                 control_link::ControlThread& thread,
                 io::EventLoop& loop,
                 Answers answers);
@@ -60,8 +60,8 @@ class SnaptClient final : public control_link::ControlClientHandler {
                              std::vector<base::Endpoint> addresses);
     void stop() { client_.stop(); }
 
-    const node::SnaptLink& link() const { return link_; }
-    node::SnaptLink& link() { return link_; }
+    const links::SnaptLink& link() const { return link_; }
+    links::SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplinks()); }
     // The host's network has changed: an unreachable SNAPT may now be reached by the best route.
     void on_network_changed();
@@ -134,7 +134,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void fail_usage();
 
     node::Node& node_;
-    node::SnaptLink& link_;
+    links::SnaptLink& link_;
     io::EventLoop& loop_;
     Answers answers_;
     control_link::ControlClient client_;

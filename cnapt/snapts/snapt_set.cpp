@@ -15,7 +15,7 @@ namespace continuo::cnapt::snapts {
 using base::log;
 using base::LogLevel;
 using daemon::describe;
-using node::SnaptLink;
+using links::SnaptLink;
 using settings::SnaptEntry;
 
 namespace {
@@ -206,11 +206,11 @@ void SnaptSet::on_looked_up(const SnaptEntry& entry,
         node::Node::note_failure(
             asked->client->link(),
             has_network
-                ? node::make_failure(node::FailureKind::NameNotFound, "name not found: " + names,
-                                     std::time(nullptr))
-                : node::make_failure(node::FailureKind::NoNetwork,
-                                     "no network: no interface to the Internet has an address",
-                                     std::time(nullptr)),
+                ? links::make_failure(links::FailureKind::NameNotFound, "name not found: " + names,
+                                      std::time(nullptr))
+                : links::make_failure(links::FailureKind::NoNetwork,
+                                      "no network: no interface to the Internet has an address",
+                                      std::time(nullptr)),
             std::nullopt);
     }
     use(*asked, std::move(found));

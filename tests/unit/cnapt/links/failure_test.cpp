@@ -1,12 +1,12 @@
 #include "cnapt/commands/failure_text.hpp"
-#include "cnapt/node/failure.hpp"
+#include "cnapt/links/failure.hpp"
 #include "cnapt/node/node.hpp"
 
 #include <cerrno>
 
 #include <gtest/gtest.h>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::links {
 
 using commands::tunnel_text;
 using control_link::LinkEnd;
@@ -209,4 +209,4 @@ TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
 }
 
 }  // namespace
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::links
