@@ -306,10 +306,10 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("tunnel", tunnel_state(node, info.is_capturing));
     json.field("kill_switch", info.is_kill_switch);
     json.key("refused_versions").begin_array();
-    if (info.captures_ipv4 && info.is_capturing && node.refuses(base::IpVersion::V4)) {
+    if (info.captures_ipv4 && info.is_capturing && refuses(node.links(), base::IpVersion::V4)) {
         json.string("IPv4");
     }
-    if (info.captures_ipv6 && info.is_capturing && node.refuses(base::IpVersion::V6)) {
+    if (info.captures_ipv6 && info.is_capturing && refuses(node.links(), base::IpVersion::V6)) {
         json.string("IPv6");
     }
     json.end_array();

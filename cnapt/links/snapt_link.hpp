@@ -2,6 +2,7 @@
 // and choice of a path. Data loop only.
 #pragma once
 
+#include "cnapt/links/app_tags.hpp"
 #include "cnapt/links/failure.hpp"
 #include "cnapt/uplinks/snapt_addresses.hpp"
 #include "common/control/message.hpp"
@@ -11,12 +12,15 @@
 #include "common/session/session.hpp"
 #include "policy/path_manager.hpp"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace continuo::cnapt::links {
+
+// The SNAPTs for new flows; the best one is chosen. The data path does not notice the death of an
+// idle SNAPT, but its control link is lost.
+enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
 
 struct SnaptLink {
     std::string name;
@@ -53,10 +57,15 @@ struct SnaptLink {
         return accept.has_lease(version) && !no_way_out.has(version);
     }
     bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
-    // The key is mode and name.
-    std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
-    base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
-    uint64_t committed_bits_per_s = 0;                       // needs of the flows bound to it
+    Fitness fitness() const;
+    // The same for flows of that version.
+    Fitness fitness(base::IpVersion version) const {
+        return carries(version) ? fitness() : Fitness::None;
+    }
+    // For a flow of its session.
+    uint16_t largest_segment(const flow::Flow& flow, base::TimePoint now) const;
+    AppTags app_tags;
+    uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
     // Outer bytes both ways, over about the last second; none before the first measurement.
     std::optional<uint64_t> throughput_bits_per_s;
@@ -80,5 +89,17 @@ struct SnaptLink {
 };
 
 using SnaptLinks = std::vector<std::unique_ptr<SnaptLink>>;
+
+// At least one listed SNAPT is up.
+bool has_listed_link(const SnaptLinks& links);
+Fitness best_fitness(const SnaptLinks& links, base::IpVersion version);
+// At least one SNAPT that answers carries that version.
+bool carries(const SnaptLinks& links, base::IpVersion version);
+// A SNAPT answers, but none that does carries that version: its flows are refused.
+bool refuses(const SnaptLinks& links, base::IpVersion version);
+// The flows that the hosts of a LAN may have together: the least limit of the SNAPTs that may get a
+// new one, and `most`. A SNAPT takes all hosts for one user and at its limit refuses any of them,
+// so room is made here before.
+size_t flow_limit(const SnaptLinks& links, base::IpVersion version, size_t most);
 
 }  // namespace continuo::cnapt::links

@@ -163,7 +163,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.accept = accept;
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
-    name_apps(link);
+    link.app_tags.tell_all(teller(link));
     add_paths(link, now);  // open_stream() follows, which chooses one
     engine_.touch(*link.session);
     engine_.pump(now);
@@ -197,11 +197,6 @@ void Node::ask(SnaptLink& link) {
         engine_.touch(*link.session);
         engine_.pump();
     }
-}
-
-bool Node::has_listed_link() const {
-    return std::any_of(links_.begin(), links_.end(),
-                       [](const auto& link) { return fitness(*link) > Fitness::Unlisted; });
 }
 
 bool Node::has_flows(const SnaptLink& link) {
@@ -359,7 +354,7 @@ Flow* Node::deliver_whole(Session& session,
     if ((summary->tcp_flags & packet::tcp_flag::kSyn) != 0 &&
         (flow->paths.mode == base::PathMode::Packet || link.addresses.has(base::IpVersion::V6))) {
         // SNAPT may not have known the mode yet, nor that other uplinks have IPv6.
-        packet::clamp_mss(packet, largest_segment(link, *flow, now), false);
+        packet::clamp_mss(packet, link.largest_segment(*flow, now), false);
     }
     engine_.deliver_whole(packet, summary->payload_offset, *flow);
     return flow;

@@ -114,12 +114,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void ask(SnaptLink& link);
     // Asks all its paths, including dead ones; their answers are counted.
     void ask_all(SnaptLink& link);
-    // At least one listed SNAPT is up.
-    bool has_listed_link() const;
-    // At least one SNAPT that answers carries that version.
-    bool carries(base::IpVersion version) const;
-    // A SNAPT answers, but none that does carries that version: its flows are refused.
-    bool refuses(base::IpVersion version) const;
     bool has_flows(const SnaptLink& link);
     // Removes a SNAPT without flows whose control link is gone.
     void remove_link(const SnaptLink& link);
@@ -150,7 +144,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void set_classes(const dataplane::ClassTable& table);
 
     // --- Observers
-    const std::vector<std::unique_ptr<SnaptLink>>& links() const { return links_; }
+    const SnaptLinks& links() const { return links_; }
     flow::FlowTable& flows() { return flows_; }
     uplinks::Uplinks& uplinks() { return *uplinks_; }
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
@@ -267,8 +261,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void leave_paths(SnaptLink& link, base::IpVersion version);
     bool is_spare(const SnaptLink& link, const uplinks::Uplink& uplink) const;
     void remove_spare_paths(SnaptLink& link);
-    static uint16_t
-    largest_segment(const SnaptLink& link, const flow::Flow& flow, base::TimePoint now);
 
     // node_hints.cpp
     // Follows Wi-Fi if this kernel supports it.
@@ -303,7 +295,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
     uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
-    void name_apps(SnaptLink& link);
+    AppTags::Tell teller(SnaptLink& link);
     // flow_owner.cpp
     bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
     void look_up(NodeFlow& node_flow);
@@ -313,12 +305,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_process_found(const packet::FiveTuple& tuple,
                           const process::SocketOwner& owner,
                           std::string user);
-    // The SNAPTs for new flows; the best one is chosen. The data path does not notice the death of
-    // an idle SNAPT, but its control link is lost.
-    enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
-    static Fitness fitness(const SnaptLink& link);
     policy::Decision decide(const NodeFlow& node_flow) const;
-    size_t flow_limit(base::IpVersion version) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void displace(flow::Flow& flow, base::TimePoint now);
 
@@ -347,7 +334,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::shared_ptr<netfilter::NetfilterClient> tracking_;  // a gateway's connections; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     uplinks::OnLinkNetworks on_link_;
-    std::vector<std::unique_ptr<SnaptLink>> links_;
+    SnaptLinks links_;
     std::vector<NodeFlow*> waiting_flows_;
     std::optional<BindingJournal> journal_;
     std::vector<Handover> handovers_;  // the latest ones

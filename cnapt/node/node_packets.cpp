@@ -29,11 +29,11 @@ bool is_syn(const packet::PacketSummary& summary) {
 
 // Its SNAPT is lost and nothing has come back of it, while another one would take it or none of
 // those that answer can.
-bool is_stranded(const Node& node, const Flow& flow) {
+bool is_stranded(const SnaptLinks& links, const Flow& flow) {
     const SnaptLink* link = flow::details_as<const NodeFlow>(flow)->link;
     const base::IpVersion version = flow.tuple.local.version;
     return flow.state == flow::FlowState::Opening && !flow.was_answered && link != nullptr &&
-           !link->is_up && (node.carries(version) || node.refuses(version));
+           !link->is_up && (carries(links, version) || refuses(links, version));
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         return;
     }
     // A SYN says that the connection has not begun anywhere else.
-    const bool begins_elsewhere = flow != nullptr && is_syn(summary) && is_stranded(*this, *flow);
+    const bool begins_elsewhere = flow != nullptr && is_syn(summary) && is_stranded(links_, *flow);
     if (flow != nullptr && !summary.is_icmp_error &&
         (begins_elsewhere || flows_.on_packet(*flow, flow::Direction::Up, summary, now) ==
                                  flow::PacketVerdict::NewConnection)) {
@@ -129,7 +129,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
             }
             return;
         }
-        if (refuses(summary.tuple.local.version) && !former_snapt(summary.tuple)) {
+        if (refuses(links_, summary.tuple.local.version) && !former_snapt(summary.tuple)) {
             drops_.add(DropReason::VersionNotCarried);
             answer_refused(packet->bytes());
             return;
@@ -156,7 +156,9 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
     const bool is_favoured = flow::is_favoured(summary.tuple, base::TrafficClass::LtHd);
     const bool has_room =
         is_gateway()
-            ? flows_.make_room(is_favoured, hosts_, flow_limit(summary.tuple.local.version), end)
+            ? flows_.make_room(is_favoured, hosts_,
+                               flow_limit(links_, summary.tuple.local.version, flows_.max_flows()),
+                               end)
             : flows_.make_room(is_favoured, nullptr, 0, end);
     flow::FlowOrigin origin;
     origin.share = is_gateway() ? &hosts_.unknown() : nullptr;
@@ -281,7 +283,7 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     }
     SnaptLink& link = *node_flow.link;
     if (syn) {
-        packet::clamp_mss(packet->bytes(), largest_segment(link, flow, now),
+        packet::clamp_mss(packet->bytes(), link.largest_segment(flow, now),
                           packet->offload.partial_checksum);
     }
     consider_promotion(node_flow, packet->length, now);

@@ -87,7 +87,8 @@ Flow* Node::begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, TimeP
 void Node::tell_refusal(const packet::FiveTuple& flow, TimePoint now) {
     if (refusal_told_at_ == TimePoint{} || now - refusal_told_at_ >= kRefusalLogInterval) {
         refusal_told_at_ = now;
-        const bool is_own = !is_gateway() || flow_limit(flow.local.version) == flows_.max_flows();
+        const bool is_own = !is_gateway() || flow_limit(links_, flow.local.version,
+                                                        flows_.max_flows()) == flows_.max_flows();
         base::log(base::LogLevel::Warning, "too many flows: %zu; new ones are refused (%s)",
                   flows_.size(), is_own ? "limits.flows" : "limits.user_flows of the SNAPT");
     }

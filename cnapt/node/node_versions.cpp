@@ -172,16 +172,6 @@ bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     });
 }
 
-// A connection outlives its path: the next one may have the longer headers of IPv6.
-uint16_t Node::largest_segment(const SnaptLink& link, const flow::Flow& flow, TimePoint now) {
-    auto destination =
-        link.session->paths().destination(flow.traffic_class, now).value_or(session::Destination{});
-    if (link.addresses.has(base::IpVersion::V6)) {
-        destination.to = link.addresses.v6;
-    }
-    return session::largest_segment(destination, flow.paths.mode);
-}
-
 void Node::remove_spare_paths(SnaptLink& link) {
     if (!link.session) {
         return;

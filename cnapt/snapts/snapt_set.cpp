@@ -288,7 +288,7 @@ void SnaptSet::follow_directories() {
 
 // The last one that answers is better than none.
 void SnaptSet::drop_retired(base::TimePoint now) {
-    if (!parts_.node.has_listed_link()) {
+    if (!has_listed_link(parts_.node.links())) {
         return;
     }
     for (size_t i = members_.size(); i-- > 0;) {

@@ -220,7 +220,7 @@ TEST_F(NodeTest, WithoutASnaptAFlowWaitsAndIsNotRefused) {
     say_hello(datagrams);
     EXPECT_TRUE(wait([&] { return drops(DropReason::NoSession) == 2; }));
     EXPECT_EQ(node_->flows().size(), 1U);
-    EXPECT_FALSE(node_->has_listed_link());
+    EXPECT_FALSE(has_listed_link(node_->links()));
 }
 
 TEST_F(NodeTest, AFlowThatWaitedForASnaptIsRefusedByTheFirstPacketAfterwards) {
@@ -446,7 +446,7 @@ TEST_F(NodeTest, ASessionIsDoubtedOnlyForADatagramThatWasSent) {
 
 TEST_F(NodeTest, ALinkThatControlReachedIsNotUpBeforeAPathAnswers) {
     SnaptLink& link = establish("192.0.2.1:9347");
-    EXPECT_FALSE(node_->has_listed_link());
+    EXPECT_FALSE(has_listed_link(node_->links()));
     EXPECT_FALSE(node_->has_flows(link));
     const UniqueFd datagrams = open_socket(SOCK_DGRAM);
     connect_to(datagrams, "198.51.100.1:53");
