@@ -356,7 +356,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
 
 std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
-        const auto* node_flow = flow::details_as<const node::NodeFlow>(flow);
+        const auto* node_flow = flow::details_as<const admission::NodeFlow>(flow);
         if (node_flow == nullptr) {
             return;
         }

@@ -53,11 +53,16 @@ Node::Node(io::EventLoop& loop,
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); })
     , choice_timer_(loop, [this] { on_choice_due(); })
-    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
+    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); })
+    , binder_(links_,
+              flows_,
+              [this](SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
+                  events_.on_new_app(link, tag, name, mode);
+              }) {}
 
 Node::~Node() {
     worker_.reset();
-    journal_.reset();  // the bindings outlive this process
+    binder_.close_journal();
     const TimePoint now = loop_.now();
     flows_.for_each([&](Flow& flow) {
         end_flow(flow, now);
@@ -78,7 +83,7 @@ base::Result<void> Node::start(std::string& failure) {
     CTN_TRY(engine_.open_tun(settings_.device, {}, on_written, [this] { on_tun_readable(); }));
     if (!settings_.journal.empty()) {
         failure = "cannot use " + settings_.journal;
-        journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
+        CTN_TRY(binder_.open_journal(settings_.journal, random_));
     }
     failure = "cannot look up processes";
     lookup_ = std::make_shared<process::ProcessLookup>(CTN_TRY(process::ProcessLookup::open()));
@@ -163,7 +168,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.accept = accept;
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
-    link.app_tags.tell_all(teller(link));
+    binder_.tell_apps(link);
     add_paths(link, now);  // open_stream() follows, which chooses one
     engine_.touch(*link.session);
     engine_.pump(now);
@@ -313,7 +318,7 @@ void Node::deliver(Session& /*session*/,
 Flow* Node::resume_flow(const Session& session,
                         const packet::PacketSummary& summary,
                         TimePoint now) {
-    if (!journal_ || !journal_->is_bound_to(summary.tuple, link_of(session)->name)) {
+    if (!binder_.was_bound_to(summary.tuple, *link_of(session))) {
         return nullptr;
     }
     Flow* flow = flows_.find(summary.tuple);

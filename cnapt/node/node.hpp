@@ -4,10 +4,10 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/admission/flow_binder.hpp"
+#include "cnapt/admission/node_flow.hpp"
 #include "cnapt/links/snapt_link.hpp"
-#include "cnapt/node/binding_journal.hpp"
 #include "cnapt/node/node_events.hpp"
-#include "cnapt/node/node_flow.hpp"
 #include "cnapt/node/path_choice.hpp"
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/on_link.hpp"
@@ -31,6 +31,8 @@
 
 namespace continuo::cnapt::node {
 
+using admission::is_unknown;
+using admission::NodeFlow;
 using links::Failure;
 using links::FailureKind;
 using links::make_failure;
@@ -282,8 +284,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::Flow* begin_flow(const packet::PacketSummary& summary, base::TimePoint now);
     void classify(NodeFlow& node_flow, base::TimePoint now);
     void bind(NodeFlow& node_flow, base::TimePoint now);
-    // The SNAPT that the flow was bound to before a restart.
-    std::optional<size_t> former_snapt(const packet::FiveTuple& flow) const;
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
     // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, if so configured.
     bool refuses_on_link(NodeFlow& node_flow, base::TimePoint now);
@@ -294,8 +294,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
     void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
-    uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
-    AppTags::Tell teller(SnaptLink& link);
     // flow_owner.cpp
     bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
     void look_up(NodeFlow& node_flow);
@@ -305,7 +303,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_process_found(const packet::FiveTuple& tuple,
                           const process::SocketOwner& owner,
                           std::string user);
-    policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void displace(flow::Flow& flow, base::TimePoint now);
 
@@ -335,8 +332,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     uplinks::OnLinkNetworks on_link_;
     SnaptLinks links_;
+    admission::FlowBinder binder_;
     std::vector<NodeFlow*> waiting_flows_;
-    std::optional<BindingJournal> journal_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
     base::TimePoint resets_began_at_{};  // the second in which resets_ were sent

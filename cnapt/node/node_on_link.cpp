@@ -15,7 +15,7 @@ bool Node::refuses_on_link(NodeFlow& node_flow, base::TimePoint now) {
     const packet::FiveTuple& tuple = node_flow.flow->tuple;
     const uplinks::OnLinkNetwork* network =
         tuple.remote_port == kDnsPort ? nullptr : on_link_.refusing(tuple.remote);
-    if (network == nullptr || former_snapt(tuple)) {
+    if (network == nullptr || binder_.former(tuple) != nullptr) {
         return false;
     }
     refuse(node_flow, "in the network of " + network->interface + " (capture.on_link)", now);

@@ -118,18 +118,19 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
     if (flow == nullptr) {
         const bool is_tcp = summary.tuple.protocol == Protocol::Tcp;
         const bool is_midstream = is_tcp && !is_syn(summary);
-        if (journal_ && is_tcp && !is_midstream) {
-            journal_->release(summary.tuple);  // this is a new connection
+        if (is_tcp && !is_midstream) {
+            binder_.forget(summary.tuple);
         }
         if (summary.is_icmp_error || !summary.is_first_fragment ||
-            (is_midstream && !former_snapt(summary.tuple))) {
+            (is_midstream && binder_.former(summary.tuple) == nullptr)) {
             drops_.add(DropReason::NoBinding);
             if (is_tcp && !summary.is_icmp_error && summary.is_first_fragment) {
                 answer_refused(packet->bytes());
             }
             return;
         }
-        if (refuses(links_, summary.tuple.local.version) && !former_snapt(summary.tuple)) {
+        if (refuses(links_, summary.tuple.local.version) &&
+            binder_.former(summary.tuple) == nullptr) {
             drops_.add(DropReason::VersionNotCarried);
             answer_refused(packet->bytes());
             return;
@@ -210,8 +211,7 @@ void Node::classify(NodeFlow& node_flow, TimePoint now) {
     }
     // A late answer about the process may change the class, not the SNAPT.
     if (node_flow.link != nullptr && node_flow.link->session) {
-        flow.app = app_tag(*node_flow.link, classification);
-        node_flow.link->session->set_mode(flow, classification.mode);
+        binder_.retag(node_flow);
         if (flow.traffic_class != classification.traffic_class) {
             change_class(node_flow, classification.traffic_class, now);
         }
@@ -232,6 +232,12 @@ classifier::FlowFacts Node::facts_of(const NodeFlow& node_flow) const {
         facts.parent = node_flow.owner.parent;
     }
     return facts;
+}
+
+void Node::bind(NodeFlow& node_flow, TimePoint now) {
+    if (auto reason = binder_.bind(node_flow, now)) {
+        refuse(node_flow, std::move(*reason), now);
+    }
 }
 
 void Node::refuse(NodeFlow& node_flow, std::string reason, TimePoint now) {
@@ -351,15 +357,7 @@ void Node::displace(Flow& flow, TimePoint now) {
 void Node::end_flow(Flow& flow, TimePoint now) {
     auto* node_flow = flow::details_as<NodeFlow>(flow);
     engine_.flush(flow);
-    if (node_flow->link != nullptr && node_flow->link->session) {
-        node_flow->link->session->detach(flow, now);
-    }
-    if (node_flow->link != nullptr) {
-        node_flow->link->committed_bits_per_s -= node_flow->committed_bits_per_s;
-    }
-    if (journal_) {
-        journal_->release(flow.tuple);
-    }
+    binder_.release(*node_flow, now);
     engine_.forget(flow);
     std::erase(waiting_flows_, node_flow);
     flow.details = nullptr;

@@ -10,13 +10,15 @@
 #include <string>
 #include <vector>
 
-namespace continuo::cnapt::node {
-
+namespace continuo::cnapt::links {
 struct SnaptLink;
+}
+
+namespace continuo::cnapt::admission {
 
 struct NodeFlow : flow::FlowDetails {
     flow::Flow* flow = nullptr;
-    SnaptLink* link = nullptr;
+    links::SnaptLink* link = nullptr;
     std::shared_ptr<const classifier::Ruleset> ruleset;  // owns the views below
     classifier::Classification classification;
     uint8_t dscp = 0;
@@ -37,4 +39,4 @@ inline bool is_unknown(const flow::Flow& flow) {
            flow::details_as<const NodeFlow>(flow)->is_unknown;
 }
 
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::admission
