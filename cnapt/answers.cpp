@@ -334,8 +334,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     report::write_drops(json, node.all_drops());
     json.key("io");
     report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
-    json.field("flows", node.flows().size());
-    json.field("flows_gave_way", node.flows().gave_way());
+    json.field("flows", node.admission().flows().size());
+    json.field("flows_gave_way", node.admission().flows().gave_way());
     dataplane::write_kept_memory(json, node.kept_memory());
     json.key("routes");
     write_routes(json, node.monitor(), info);
@@ -368,7 +368,7 @@ std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
             figures.snapt = node_flow->link->name;
         }
     };
-    return dataplane::flows_json(node.flows(), info.now, after, complete);
+    return dataplane::flows_json(node.admission().flows(), info.now, after, complete);
 }
 
 std::string_view name_of(control::ProtectionKind kind) {

@@ -51,9 +51,9 @@ std::optional<std::string> FlowBinder::bind(NodeFlow& node_flow, TimePoint now) 
 
 void FlowBinder::retag(NodeFlow& node_flow) {
     links::SnaptLink& link = *node_flow.link;
-    const classifier::Classification& now = node_flow.classification;
-    node_flow.flow->app = link.app_tags.tag_of(now.app, now.mode, teller(link));
-    link.session->set_mode(*node_flow.flow, now.mode);
+    const classifier::Classification& told = node_flow.classification;
+    node_flow.flow->app = link.app_tags.tag_of(told.app, told.mode, teller(link));
+    link.session->set_mode(*node_flow.flow, told.mode);
 }
 
 void FlowBinder::release(NodeFlow& node_flow, TimePoint now) {

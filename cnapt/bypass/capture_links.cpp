@@ -11,7 +11,8 @@ void tell_links(node::Node& node,
                 const settings::CaptureConfig& config,
                 bool has_names,
                 capture::CaptureSwitch& capture) {
-    capture.set_near(node.near_links(capture::near_group(config)), node.on_link().near());
+    capture.set_near(node.near_links(capture::near_group(config)),
+                     node.admission().on_link().near());
     std::vector<capture::SourceUplink> sources;
     std::vector<std::string> in_use;
     for (const uplinks::Uplink* uplink : node.uplinks().list()) {

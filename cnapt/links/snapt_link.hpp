@@ -46,6 +46,7 @@ struct SnaptLink {
     base::TimePoint choose_at = base::kNever;     // unless something changes before
     uint64_t traffic = 0;                         // packets sent when looked at last
     base::TimePoint busy_at{};                    // when packets were last sent or queued
+    base::TimePoint needed_at{};                  // when a packet came for it
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // when its connection was last tested
     std::string moving_from;

@@ -25,7 +25,10 @@ constexpr base::Duration kThroughputInterval = base::seconds(1);
 constexpr uint16_t kNoPort = 0;
 // A link without an uplink for this long is lost; before that a new address may come.
 constexpr base::Duration kMaxWithoutUplink = base::seconds(10);
-constexpr size_t kWorkerQueue = 1024;
+// Most packets per wake-up: with more, the device's queue could overflow meanwhile.
+constexpr size_t kMostBeforeRest = 12;
+// A shorter pause saves nothing.
+constexpr base::Duration kShortestRest = base::microseconds(100);
 
 // A path that is dead may come back soon: control and flows stay meanwhile.
 bool is_without_way(const SnaptLink& link) {
@@ -48,26 +51,20 @@ Node::Node(io::EventLoop& loop,
               *this,
               drops_,
               {kSmallPackets, kLargePackets, session::kMaxKeptBytes, settings.recording.packets})
-    , slots_(settings.max_flows)
-    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
+    , admission_(
+          {loop, engine_, drops_, random, links_},
+          {settings.ipv4, settings.ipv6, settings.max_flows, settings.journal,
+           !settings.uplinks.lan.empty()},
+          [this](SnaptLink& link, TimePoint now) { note_need(link, now); },
+          [this](SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
+              events_.on_new_app(link, tag, name, mode);
+          })
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , wait_timer_(loop, [this] { on_wait_over(); })
     , choice_timer_(loop, [this] { on_choice_due(); })
-    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); })
-    , binder_(links_,
-              flows_,
-              [this](SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
-                  events_.on_new_app(link, tag, name, mode);
-              }) {}
+    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
 
 Node::~Node() {
-    worker_.reset();
-    binder_.close_journal();
-    const TimePoint now = loop_.now();
-    flows_.for_each([&](Flow& flow) {
-        end_flow(flow, now);
-        flows_.erase(flow);
-    });
+    admission_.end_all();
     for (const auto& link : links_) {
         if (link->session) {
             engine_.end(*link->session);
@@ -81,18 +78,7 @@ base::Result<void> Node::start(std::string& failure) {
         dataplane::count_written(info, written, flow::Direction::Down);
     };
     CTN_TRY(engine_.open_tun(settings_.device, {}, on_written, [this] { on_tun_readable(); }));
-    if (!settings_.journal.empty()) {
-        failure = "cannot use " + settings_.journal;
-        CTN_TRY(binder_.open_journal(settings_.journal, random_));
-    }
-    failure = "cannot look up processes";
-    lookup_ = std::make_shared<process::ProcessLookup>(CTN_TRY(process::ProcessLookup::open()));
-    if (is_gateway()) {
-        failure = "cannot ask for connections of the LAN";
-        tracking_ = std::make_shared<netfilter::NetfilterClient>(
-            CTN_TRY(netfilter::NetfilterClient::open()));
-    }
-    worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
+    CTN_TRY(admission_.start(failure));
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<uplinks::Uplinks>(
         loop_, settings_.uplinks,
@@ -150,17 +136,8 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         link.session = std::move(fresh);
         engine_.add(*link.session);
         link.choice = {};
-        // Flows keep their SNAPT and go on in the new association.
         if (former) {
-            flows_.for_each([&](Flow& flow) {
-                auto* node_flow = flow::details_as<NodeFlow>(flow);
-                const bool is_bound =
-                    node_flow->link == &link && flow.state != flow::FlowState::Refused;
-                if (is_bound && (flow.owner == former.get() || flow.owner == nullptr)) {
-                    former->detach(flow, now);
-                    link.session->attach(flow);
-                }
-            });
+            admission_.move_flows(link, *former, now);
             engine_.end(*former);
             link.measured_bytes = 0;
         }
@@ -168,7 +145,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.accept = accept;
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
-    binder_.tell_apps(link);
+    admission_.tell_apps(link);
     add_paths(link, now);  // open_stream() follows, which chooses one
     engine_.touch(*link.session);
     engine_.pump(now);
@@ -204,19 +181,8 @@ void Node::ask(SnaptLink& link) {
     }
 }
 
-bool Node::has_flows(const SnaptLink& link) {
-    if (link.session && link.session->flows() != 0) {
-        return true;
-    }
-    bool is_bound = false;  // a refused one is, and not attached any more
-    flows_.for_each([&](const Flow& flow) {
-        is_bound = is_bound || flow::details_as<const NodeFlow>(flow)->link == &link;
-    });
-    return is_bound;
-}
-
 void Node::remove_link(const SnaptLink& link) {
-    CTN_ASSERT(!has_flows(link));
+    CTN_ASSERT(!admission_.has_flows(link));
     if (link.session) {
         engine_.end(*link.session);
     }
@@ -270,6 +236,57 @@ void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
     }
 }
 
+void Node::on_tun_readable() {
+    const TimePoint now = loop_.now();
+    const bool is_stream = loop_.is_steady();
+    const uint64_t waiting = is_stream ? queued_bytes() : 0;
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->session->set_arrivals_gathered(loop_.has_rested());
+        }
+    }
+    size_t packets = 0;
+    const size_t bytes = engine_.tun().read_burst(
+        now, is_stream, dataplane::kTunBurst,
+        [&](packet::PacketPtr packet) {
+            ++packets;
+            admission_.on_packet(std::move(packet), now);
+        },
+        [&] {
+            engine_.pump(now);
+            return true;
+        },
+        [] { return true; });
+    loop_.note_moved(bytes);
+    engine_.flush();  // replies to refused flows
+    engine_.pump(now);
+    if (is_stream && packets <= kMostBeforeRest && queued_bytes() == waiting + bytes) {
+        rest(now);
+    }
+}
+
+uint64_t Node::queued_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& link : links_) {
+        bytes += link->session ? link->session->queued_bytes() : 0;
+    }
+    return bytes;
+}
+
+// All packets that just came are held, and so will be the next ones. Nothing is due before the hold
+// of the first one ends.
+void Node::rest(TimePoint now) {
+    base::Duration least = io::kLongestRest;
+    for (const auto& link : links_) {
+        if (const auto patience = link->session ? link->session->patience(now) : std::nullopt) {
+            least = std::min(least, *patience);
+        }
+    }
+    if (least >= kShortestRest && !engine_.driver().is_holding()) {
+        loop_.rest(least);
+    }
+}
+
 SnaptLink* Node::link_of(const Session& session) const {
     for (const auto& link : links_) {
         if (link->session.get() == &session) {
@@ -280,24 +297,14 @@ SnaptLink* Node::link_of(const Session& session) const {
     return nullptr;
 }
 
-// Every flow was made here and is bound to one SNAPT: packets from another one belong to no flow.
-Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
-    Flow* flow = flows_.find(tuple);
-    const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
-    const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
-                                node_flow->link->session.get() == &session &&
-                                !node_flow->is_unknown;
-    return is_bound_to_it ? flow : nullptr;
-}
-
 Flow* Node::on_flow_opened(Session& session,
                            const session::FlowOpening& opening,
                            TimePoint /*now*/) {
-    return flow_of(session, opening.tuple);
+    return admission_.flow_of(session, opening.tuple);
 }
 
 Flow* Node::find_flow(Session& session, const packet::FiveTuple& tuple) {
-    return flow_of(session, tuple);
+    return admission_.flow_of(session, tuple);
 }
 
 void Node::deliver(Session& /*session*/,
@@ -305,34 +312,12 @@ void Node::deliver(Session& /*session*/,
                    const packet::HeaderFields& fields,
                    base::ByteView payload,
                    TimePoint now) {
-    if (is_unknown(flow)) {
+    if (admission::is_unknown(flow)) {
         drops_.add(DropReason::NoBinding);
         return;
     }
-    dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
+    dataplane::track(admission_.flows(), flow, flow::Direction::Down, fields, now);
     engine_.deliver(fields, payload, flow);
-}
-
-// A flow that was bound to that SNAPT before this process started. The node may have nothing more
-// to send, or sent it before there was a session, when it was dropped and the flow started unbound.
-Flow* Node::resume_flow(const Session& session,
-                        const packet::PacketSummary& summary,
-                        TimePoint now) {
-    if (!binder_.was_bound_to(summary.tuple, *link_of(session))) {
-        return nullptr;
-    }
-    Flow* flow = flows_.find(summary.tuple);
-    if (flow == nullptr) {
-        return begin_flow(summary, now);
-    }
-    auto& node_flow = *flow::details_as<NodeFlow>(*flow);
-    if (node_flow.link != nullptr || flow->state == flow::FlowState::Refused) {
-        return nullptr;
-    }
-    if (node_flow.waits_until == base::kNever) {
-        bind(node_flow, now);
-    }
-    return flow;
 }
 
 // A packet without a flow is unsolicited: a SNAPT cannot open connections to the node.
@@ -341,21 +326,19 @@ Flow* Node::deliver_whole(Session& session,
                           base::MutableByteView packet,
                           TimePoint now) {
     const auto summary =
-        dataplane::identify(packet, packet::NodeSide::Destination, fragments_down_, drops_, now);
+        dataplane::identify(packet, packet::NodeSide::Destination, fragments_, drops_, now);
     if (!summary) {
         return nullptr;
     }
-    Flow* flow = flow_of(session, summary->tuple);
+    SnaptLink& link = *link_of(session);
+    Flow* flow = admission_.flow_of(session, summary->tuple);
     if (flow == nullptr) {
-        flow = resume_flow(session, *summary, now);
+        flow = admission_.on_stray(link, *summary, packet, now);
     }
     if (flow == nullptr) {
-        drops_.add(DropReason::NoBinding);
-        reset_unknown(*link_of(session), *summary, packet, now);
         return nullptr;
     }
-    flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
-    const SnaptLink& link = *link_of(session);
+    admission_.flows().on_packet(*flow, flow::Direction::Down, *summary, now);
     if ((summary->tcp_flags & packet::tcp_flag::kSyn) != 0 &&
         (flow->paths.mode == base::PathMode::Packet || link.addresses.has(base::IpVersion::V6))) {
         // SNAPT may not have known the mode yet, nor that other uplinks have IPv6.
@@ -366,7 +349,7 @@ Flow* Node::deliver_whole(Session& session,
 }
 
 void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint now) {
-    flows_.on_ended_there(flow, now);
+    admission_.flows().on_ended_there(flow, now);
 }
 
 void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
@@ -416,7 +399,7 @@ void Node::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
     engine_.flush();
-    flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    admission_.expire(now);
     ask_signals(now);
     follow_snapt_addresses();
     for (const auto& link : links_) {
@@ -428,10 +411,6 @@ void Node::on_housekeeping() {
         }
     }
     engine_.pump(now);
-}
-
-void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
-    ruleset_ = std::move(ruleset);
 }
 
 void Node::set_classes(const dataplane::ClassTable& table) {

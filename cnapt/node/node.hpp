@@ -1,29 +1,18 @@
-// Node: the data path of cnapt. Packets of applications come in through cnapt0, become flows, are
-// classified, bound to a SNAPT and handed to its session; restored packets go back. Lives on the
-// data loop; control reports sessions to it.
+// Node: the data path of cnapt. Packets of applications come in through cnapt0, and FlowAdmission
+// hands them to the session of a SNAPT; restored packets go back. Lives on the data loop; control
+// reports sessions to it.
 #pragma once
 
-#include "classifier/ruleset.hpp"
-#include "cnapt/admission/flow_binder.hpp"
-#include "cnapt/admission/node_flow.hpp"
-#include "cnapt/links/snapt_link.hpp"
+#include "cnapt/admission/flow_admission.hpp"
 #include "cnapt/node/node_events.hpp"
 #include "cnapt/node/path_choice.hpp"
 #include "cnapt/uplinks/near_links.hpp"
-#include "cnapt/uplinks/on_link.hpp"
 #include "cnapt/uplinks/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/packet_engine.hpp"
-#include "common/flow/flow_table.hpp"
-#include "common/flow/fragment_cache.hpp"
 #include "common/io/pause_watcher.hpp"
-#include "common/io/worker_thread.hpp"
-#include "common/netfilter/netfilter.hpp"
 #include "common/netlink/wireless_monitor.hpp"
-#include "common/process/process_lookup.hpp"
 #include "common/record/recording.hpp"
-#include "policy/snapt_choice.hpp"
 
 #include <memory>
 #include <string>
@@ -31,8 +20,6 @@
 
 namespace continuo::cnapt::node {
 
-using admission::is_unknown;
-using admission::NodeFlow;
 using links::Failure;
 using links::FailureKind;
 using links::make_failure;
@@ -41,13 +28,6 @@ using links::SnaptLinks;
 
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
-// Most packets of one flow that wait for its process; later ones are dropped and counted.
-inline constexpr size_t kMaxWaitingPackets = 32;
-// Most TCP packets without a flow, of all SNAPTs, that are answered with a reset per second; others
-// are dropped. Each occupies a flow for as long as any that was reset.
-inline constexpr uint32_t kMaxResetsPerSecond = 16;
-// Longest wait of a flow's first packets for its process; a late answer may still change the class.
-inline constexpr base::Duration kProcessWait = base::milliseconds(2);
 
 struct NodeSettings {
     std::string device = "cnapt0";
@@ -116,7 +96,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void ask(SnaptLink& link);
     // Asks all its paths, including dead ones; their answers are counted.
     void ask_all(SnaptLink& link);
-    bool has_flows(const SnaptLink& link);
     // Removes a SNAPT without flows whose control link is gone.
     void remove_link(const SnaptLink& link);
     // Sets whether the uplink is behind a captive portal: then others are preferred.
@@ -142,12 +121,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void look_at_rates(base::TimePoint now);
 
     // --- Policy
-    void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_classes(const dataplane::ClassTable& table);
 
     // --- Observers
     const SnaptLinks& links() const { return links_; }
-    flow::FlowTable& flows() { return flows_; }
+    admission::FlowAdmission& admission() { return admission_; }
+    const admission::FlowAdmission& admission() const { return admission_; }
     uplinks::Uplinks& uplinks() { return *uplinks_; }
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
@@ -163,8 +142,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const netlink::NetSnapshot& network() const { return monitor_->snapshot(); }
     netlink::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
-    // Networks of uplinks with public addresses.
-    const uplinks::OnLinkNetworks& on_link() const { return on_link_; }
     std::vector<base::IpAddress> snapt_addresses() const;
 
     // --- session::SessionHost
@@ -199,17 +176,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
   private:
     SnaptLink* link_of(const session::Session& session) const;
     // node.cpp
-    flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple);
-    flow::Flow* resume_flow(const session::Session& session,
-                            const packet::PacketSummary& summary,
-                            base::TimePoint now);
-    // node_unknown.cpp
-    void reset_unknown(SnaptLink& link,
-                       const packet::PacketSummary& summary,
-                       base::ByteView packet,
-                       base::TimePoint now);
-    flow::Flow* begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, base::TimePoint now);
-    void tell_refusal(const packet::FiveTuple& flow, base::TimePoint now);
+    void on_tun_readable();
+    void rest(base::TimePoint now);
+    uint64_t queued_bytes() const;
     void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const uplinks::Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const uplinks::Uplink& uplink,
@@ -272,39 +241,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Signal of the Wi-Fi uplinks in use.
     uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);
-    bool is_cut(uint8_t slot) const;
     static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_pause(base::Duration pause);
-
-    // node_packets.cpp
-    void on_tun_readable();
-    void rest(base::TimePoint now);
-    uint64_t queued_bytes() const;
-    void on_packet(packet::PacketPtr packet, base::TimePoint now);
-    flow::Flow* begin_flow(const packet::PacketSummary& summary, base::TimePoint now);
-    void classify(NodeFlow& node_flow, base::TimePoint now);
-    void bind(NodeFlow& node_flow, base::TimePoint now);
-    void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
-    // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, if so configured.
-    bool refuses_on_link(NodeFlow& node_flow, base::TimePoint now);
-    void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
-    void answer_refused(base::ByteView packet);
-    void release_waiting(NodeFlow& node_flow, base::TimePoint now);
-    void on_wait_over();
-    classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
-    void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
-    void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
-    // flow_owner.cpp
-    bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
-    void look_up(NodeFlow& node_flow);
-    void count_for_host(const packet::FiveTuple& tuple,
-                        const process::SocketOwner& owner,
-                        const std::optional<base::IpAddress>& host);
-    void on_process_found(const packet::FiveTuple& tuple,
-                          const process::SocketOwner& owner,
-                          std::string user);
-    void end_flow(flow::Flow& flow, base::TimePoint now);
-    void displace(flow::Flow& flow, base::TimePoint now);
 
     io::EventLoop& loop_;
     NodeSettings settings_;
@@ -312,33 +250,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     NodeEvents& events_;
     base::DropCounters drops_;
     dataplane::PacketEngine engine_;  // outlives flows and sessions
-    flow::HeapSlots slots_;
-    flow::HostShares hosts_;  // a gateway's hosts
-    flow::FlowTable flows_;
-    flow::FragmentCache fragments_;  // up
-    flow::FragmentCache fragments_down_;
+    SnaptLinks links_;
+    admission::FlowAdmission admission_;
+    flow::FragmentCache fragments_;  // down
     std::unique_ptr<uplinks::Uplinks> uplinks_;
     std::unique_ptr<netlink::NetMonitor> monitor_;
     std::unique_ptr<netlink::WirelessMonitor> wireless_;  // null: no Wi-Fi here
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
     io::DeadlineTimer housekeeping_;
-    io::DeadlineTimer wait_timer_;
     io::DeadlineTimer choice_timer_;
     io::PauseWatcher pause_watcher_;
-    std::unique_ptr<io::WorkerThread> worker_;
-    std::shared_ptr<process::ProcessLookup> lookup_;
-    std::shared_ptr<netfilter::NetfilterClient> tracking_;  // a gateway's connections; on worker_
-    std::shared_ptr<const classifier::Ruleset> ruleset_;
-    uplinks::OnLinkNetworks on_link_;
-    SnaptLinks links_;
-    admission::FlowBinder binder_;
-    std::vector<NodeFlow*> waiting_flows_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
-    base::TimePoint resets_began_at_{};  // the second in which resets_ were sent
-    uint32_t resets_ = 0;
-    base::TimePoint refusal_told_at_{};       // when a refusal was last logged
     base::TimePoint handover_log_free_at_{};  // when the rate limit allows the next line
     uint64_t unlogged_handovers_ = 0;
 };

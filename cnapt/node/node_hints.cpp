@@ -33,11 +33,6 @@ void Node::follow_wireless() {
     }
 }
 
-bool Node::is_cut(uint8_t slot) const {
-    const Uplink* uplink = uplinks_->at(slot);
-    return uplink != nullptr && !uplink->can_carry();
-}
-
 void Node::on_wireless(const netlink::WirelessEvent& event) {
     using Kind = netlink::WirelessEvent::Kind;
     const TimePoint now = loop_.now();

@@ -24,7 +24,8 @@ constexpr base::Duration kControlInterval = base::seconds(2);
 
 void Node::on_network_changed() {
     const TimePoint now = loop_.refresh_now();
-    on_link_ = on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link);
+    admission_.set_on_link(
+        on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link));
     static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {

@@ -296,7 +296,7 @@ void SnaptSet::drop_retired(base::TimePoint now) {
         const bool is_due =
             member.retired_at != base::kNever && now - member.retired_at >= kRetiredKept;
         SnaptLink& link = member.client->link();
-        if (!is_due || parts_.node.has_flows(link)) {
+        if (!is_due || parts_.node.admission().has_flows(link)) {
             continue;
         }
         log(LogLevel::Info, "%s: not listed any more, and without flows: left",
