@@ -99,8 +99,8 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
     write_reported(json, path);
     json.field("loss_down", loss_down_of(session), kLossDigits);
-    json.field("throughput_bits_per_s", link.throughput_bits_per_s);
-    write_rates(json, link.rates, dataplane::inner_bytes_sent(session),
+    json.field("throughput_bits_per_s", link.rates.throughput_bits_per_s());
+    write_rates(json, link.rates.inner(), dataplane::inner_bytes_sent(session),
                 session.counters().inner_bytes_received, now);
     dataplane::write_mtu(json, session);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
@@ -193,7 +193,7 @@ void write_path(JsonWriter& json,
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
-    write_rates(json, link.path_rates[index], path != nullptr ? path->sent_bytes : 0,
+    write_rates(json, link.rates.outer(index), path != nullptr ? path->sent_bytes : 0,
                 path != nullptr ? path->received_bytes : 0, now);
     json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
@@ -242,8 +242,8 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
 }
 
 void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
-    report::TrafficFigures up = dataplane::sent_figures(node.sent());
-    report::TrafficFigures down = dataplane::received_figures(node.received());
+    report::TrafficFigures up = dataplane::sent_figures(node.engine().sent());
+    report::TrafficFigures down = dataplane::received_figures(node.engine().received());
     up.bits_per_s = node.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = node.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
@@ -251,17 +251,17 @@ void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
 
 void write_handovers(JsonWriter& json, const Node& node) {
     json.begin_object();
-    json.field("count", node.handover_count());
+    json.field("count", node.handovers().count());
     json.key("last");
-    if (node.handovers().empty()) {
+    const auto& last = node.handovers().last();
+    if (!last) {
         json.null();
     } else {
-        const node::Handover& last = node.handovers().back();
         json.begin_object();
-        json.field("at", last.at_utc_s);
-        json.field("from", last.from);
-        json.field("to", last.to);
-        json.field("gap_ms", last.gap_ms, kMillisecondDigits);
+        json.field("at", last->at_utc_s);
+        json.field("from", last->from);
+        json.field("to", last->to);
+        json.field("gap_ms", last->gap_ms, kMillisecondDigits);
         json.end_object();
     }
     json.end_object();
@@ -296,7 +296,7 @@ void write_private_places(JsonWriter& json, const DaemonInfo& info) {
 }
 
 std::string status_json(Node& node, const DaemonInfo& info) {
-    const report::ClassFigureTable classes = node.sent();
+    const report::ClassFigureTable classes = node.engine().sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -331,12 +331,13 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.key("handovers");
     write_handovers(json, node);
     json.key("drops");
-    report::write_drops(json, node.all_drops());
+    report::write_drops(json, node.engine().all_drops());
     json.key("io");
-    report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
+    report::write_io(json, dataplane::io_figures(node.engine().tun(), info.slow_iterations),
+                     classes);
     json.field("flows", node.admission().flows().size());
     json.field("flows_gave_way", node.admission().flows().gave_way());
-    dataplane::write_kept_memory(json, node.kept_memory());
+    dataplane::write_kept_memory(json, node.engine().kept_memory());
     json.key("routes");
     write_routes(json, node.monitor(), info);
     json.field("state_directory", info.state_directory);

@@ -4,11 +4,11 @@
 
 #include "cnapt/links/app_tags.hpp"
 #include "cnapt/links/failure.hpp"
+#include "cnapt/links/link_rates.hpp"
 #include "cnapt/uplinks/snapt_addresses.hpp"
 #include "common/control/message.hpp"
 #include "common/control/no_forwarding.hpp"
 #include "common/dataplane/datagram_queue.hpp"
-#include "common/dataplane/recent_rate.hpp"
 #include "common/session/session.hpp"
 #include "policy/path_manager.hpp"
 
@@ -68,17 +68,12 @@ struct SnaptLink {
     AppTags app_tags;
     uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
-    // Outer bytes both ways, over about the last second; none before the first measurement.
-    std::optional<uint64_t> throughput_bits_per_s;
-    uint64_t measured_bytes = 0;
-    base::TimePoint measured_at{};
+    LinkRates rates;
     std::vector<uint16_t> udp_ports;  // the SNAPT's; never empty once accepted
     dataplane::StreamPort stream;     // into the control link; none while that is not open
     base::Endpoint stream_address;    // the other end of that link
     base::TimePoint stream_opened_at{};
     std::optional<uint8_t> stream_slot;  // the uplink that it was made by
-    dataplane::RecentRates rates;        // inner packets
-    std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
     bool has_route = false;        // the active uplink had one, at the last change of the network
     bool is_learned = false;       // from a directory: not kept alive without flows
     bool is_listed = true;         // gets new flows; otherwise only when no other is up

@@ -20,7 +20,6 @@ namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 constexpr base::Duration kDoubtInterval = base::seconds(1);
-constexpr base::Duration kThroughputInterval = base::seconds(1);
 // The node ignores which of its ports a datagram came to.
 constexpr uint16_t kNoPort = 0;
 // A link without an uplink for this long is lost; before that a new address may come.
@@ -139,7 +138,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         if (former) {
             admission_.move_flows(link, *former, now);
             engine_.end(*former);
-            link.measured_bytes = 0;
+            link.rates.restart();
         }
     }
     link.accept = accept;
@@ -376,23 +375,17 @@ void Node::on_too_big(const session::TransmitItem& item) {
     engine_.on_too_big(item);
 }
 
-void Node::measure_throughput(SnaptLink& link, TimePoint now) {
-    const base::Duration span = now - link.measured_at;
-    if (!link.session || span < kThroughputInterval) {
-        return;
+void Node::look_at_rates(TimePoint now) {
+    uint64_t up_bytes = 0;
+    for (const report::ClassFigures& figures : engine_.sent()) {
+        up_bytes += figures.inner_bytes;
     }
-    const session::SessionCounters& counters = link.session->counters();
-    uint64_t bytes = counters.bytes_received + counters.overhead_sent();
-    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        bytes += link.session->class_counters(traffic_class).wire_bytes;
+    rates_.look(up_bytes, engine_.received().inner_bytes, now);
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->rates.look(*link->session, now);
+        }
     }
-    if (link.measured_at != TimePoint{} && bytes >= link.measured_bytes) {
-        constexpr uint64_t kBitsPerByteAndSecond = 8'000'000;
-        link.throughput_bits_per_s = (bytes - link.measured_bytes) * kBitsPerByteAndSecond /
-                                     static_cast<uint64_t>(base::to_us(span));
-    }
-    link.measured_bytes = bytes;
-    link.measured_at = now;
 }
 
 void Node::on_housekeeping() {
@@ -403,7 +396,9 @@ void Node::on_housekeeping() {
     ask_signals(now);
     follow_snapt_addresses();
     for (const auto& link : links_) {
-        measure_throughput(*link, now);
+        if (link->session) {
+            link->rates.measure_throughput(*link->session, now);
+        }
         choose(*link, now);
         remove_spare_paths(*link);
         if (is_without_way(*link) && now - link->moving_since >= kMaxWithoutUplink) {

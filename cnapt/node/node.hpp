@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cnapt/admission/flow_admission.hpp"
+#include "cnapt/node/handover_log.hpp"
 #include "cnapt/node/node_events.hpp"
 #include "cnapt/node/path_choice.hpp"
 #include "cnapt/uplinks/near_links.hpp"
@@ -39,13 +40,6 @@ struct NodeSettings {
     uplinks::UplinkRules uplinks;
     uplinks::OnLinkPolicy on_link;
     record::Recording recording;  // must outlive the Node
-};
-
-struct Handover {
-    int64_t at_utc_s = 0;
-    std::string from;
-    std::string to;
-    double gap_ms = 0;
 };
 
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -129,16 +123,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const admission::FlowAdmission& admission() const { return admission_; }
     uplinks::Uplinks& uplinks() { return *uplinks_; }
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
-    const std::vector<Handover>& handovers() const { return handovers_; }
-    uint64_t handover_count() const { return handover_count_; }
-    base::DropCounters all_drops() const { return engine_.all_drops(); }
-    const dataplane::EndedSessions& ended() const { return engine_.ended(); }
-    // Totals of all sessions, including ended ones.
-    report::ClassFigureTable sent() const { return engine_.sent(); }
-    dataplane::ReceivedFigures received() const { return engine_.received(); }
+    const HandoverLog& handovers() const { return handovers_; }
+    // Totals of all sessions, and of the device.
+    const dataplane::PacketEngine& engine() const { return engine_; }
     const dataplane::RecentRates& rates() const { return rates_; }  // inner packets
-    const base::MemoryBudget& kept_memory() const { return engine_.kept_memory(); }
-    dataplane::TunPort& tun() { return engine_.tun(); }
     const netlink::NetSnapshot& network() const { return monitor_->snapshot(); }
     netlink::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
@@ -179,7 +167,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_tun_readable();
     void rest(base::TimePoint now);
     uint64_t queued_bytes() const;
-    void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const uplinks::Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const uplinks::Uplink& uplink,
                       const io::ReceivedBatch& batch,
@@ -224,7 +211,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void note_ways();
     static void note_path(SnaptLink& link, uint8_t path, FailureKind kind, const std::string& text);
     static void note_mended(SnaptLink& link, uint8_t path, FailureKind kind);
-    void log_handover(const SnaptLink& link, const Handover& handover, base::TimePoint now);
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);
@@ -261,10 +247,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer choice_timer_;
     io::PauseWatcher pause_watcher_;
-    std::vector<Handover> handovers_;  // the latest ones
-    uint64_t handover_count_ = 0;
-    base::TimePoint handover_log_free_at_{};  // when the rate limit allows the next line
-    uint64_t unlogged_handovers_ = 0;
+    HandoverLog handovers_;
 };
 
 }  // namespace continuo::cnapt::node

@@ -1,20 +1,12 @@
-// Node: failures of SNAPTs and paths, and handovers, kept and logged for people.
+// Node: failures of SNAPTs and paths, kept for people.
 #include "cnapt/node/node.hpp"
-#include "common/base/log.hpp"
 
-#include <algorithm>
 #include <ctime>
 #include <utility>
 
 namespace continuo::cnapt::node {
 
-using base::TimePoint;
-
 namespace {
-
-// Handovers logged at once, and the interval in the long run. Choices, not measured.
-constexpr int kLoggedAtOnce = 20;
-constexpr base::Duration kLogInterval = base::seconds(3);
 
 // The way to the SNAPT may be at fault, not the login.
 bool is_of_path(FailureKind kind) {
@@ -80,26 +72,6 @@ void Node::note_ways() {
             }
         }
     }
-}
-
-void Node::log_handover(const SnaptLink& link, const Handover& handover, TimePoint now) {
-    handover_log_free_at_ = std::max(handover_log_free_at_, now - kLoggedAtOnce * kLogInterval);
-    if (handover_log_free_at_ > now) {
-        ++unlogged_handovers_;
-        return;
-    }
-    handover_log_free_at_ += kLogInterval;
-    std::string text;
-    if (handover.from.empty() || handover.from == handover.to) {
-        text = handover.to + " answers again";
-    } else {
-        text = "moved from " + handover.from + " to " + handover.to;
-    }
-    if (const uint64_t left_out = std::exchange(unlogged_handovers_, 0); left_out != 0) {
-        text += "; " + std::to_string(left_out) + " handovers before it are not in this log";
-    }
-    base::log(base::LogLevel::Info, "%s: %s, interrupted for %.0f ms", link.name.c_str(),
-              text.c_str(), handover.gap_ms);
 }
 
 }  // namespace continuo::cnapt::node

@@ -18,7 +18,6 @@ using uplinks::Uplinks;
 
 namespace {
 
-constexpr size_t kKeptHandovers = 32;
 constexpr base::Duration kControlInterval = base::seconds(2);
 }  // namespace
 
@@ -243,18 +242,10 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     const std::string to = name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
-        Handover handover;
-        handover.at_utc_s = std::time(nullptr);
-        handover.from = link->moving_from;
-        handover.to = to;
-        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
-        if (handovers_.size() >= kKeptHandovers) {
-            handovers_.erase(handovers_.begin());
-        }
-        handovers_.push_back(handover);
-        ++handover_count_;
+        const double gap_us = static_cast<double>(base::to_us(now - link->moving_since));
+        handovers_.add(link->name, {std::time(nullptr), link->moving_from, to, gap_us / 1000.0},
+                       now);
         ++link->handovers;
-        log_handover(*link, handover, now);
     }
     if (is_active) {
         link->moving_since = base::kNever;

@@ -93,7 +93,7 @@ class NodeTest : public test::NetNamespaceTest {
         node_->admission().set_ruleset(parsed.ruleset);
     }
     bool wait(const std::function<bool()>& done) { return loop_.run_until(done, kPatience); }
-    uint64_t drops(DropReason reason) const { return node_->all_drops().count(reason); }
+    uint64_t drops(DropReason reason) const { return node_->engine().all_drops().count(reason); }
 
     static UniqueFd open_socket(int type, const char* local = "192.0.0.5:0") {
         UniqueFd fd(::socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
