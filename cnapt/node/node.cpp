@@ -83,6 +83,13 @@ base::Result<void> Node::start(std::string& failure) {
         loop_, settings_.uplinks,
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
         [this] { engine_.pump(); });
+    wireless_ = std::make_unique<WirelessHints>(
+        loop_, links_, *uplinks_,
+        [this](const uplinks::Uplinks::Change& change) { update_all_paths(change, loop_.now()); },
+        [this](SnaptLink& link) {
+            choose(link, loop_.now());
+            engine_.pump();
+        });
     monitor_ = CTN_TRY(netlink::NetMonitor::start(
         loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
         netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
@@ -393,7 +400,7 @@ void Node::on_housekeeping() {
     housekeeping_.set(now + kHousekeepingInterval);
     engine_.flush();
     admission_.expire(now);
-    ask_signals(now);
+    wireless_->ask_signals(now);
     follow_snapt_addresses();
     for (const auto& link : links_) {
         if (link->session) {

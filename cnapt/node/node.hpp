@@ -7,12 +7,12 @@
 #include "cnapt/node/handover_log.hpp"
 #include "cnapt/node/node_events.hpp"
 #include "cnapt/node/path_choice.hpp"
+#include "cnapt/node/wireless_hints.hpp"
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/io/pause_watcher.hpp"
-#include "common/netlink/wireless_monitor.hpp"
 #include "common/record/recording.hpp"
 
 #include <memory>
@@ -183,6 +183,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void add_new_paths(SnaptLink& link, base::TimePoint now);
     // All paths but the active one.
     void remove_cut_paths(SnaptLink& link);
+    static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void on_pause(base::Duration pause);
     void lose_link(SnaptLink& link);
 
     // node_choice.cpp: what policy::PathManager is told, and its plan carried out.
@@ -219,17 +221,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_spare(const SnaptLink& link, const uplinks::Uplink& uplink) const;
     void remove_spare_paths(SnaptLink& link);
 
-    // node_hints.cpp
-    // Follows Wi-Fi if this kernel supports it.
-    void follow_wireless();
-    void on_wireless(const netlink::WirelessEvent& event);
-    void on_signal(uint32_t interface_index, bool has_become_weak, base::TimePoint now);
-    // Signal of the Wi-Fi uplinks in use.
-    uint64_t received_on(uint8_t slot) const;
-    void ask_signals(base::TimePoint now);
-    static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    void on_pause(base::Duration pause);
-
     io::EventLoop& loop_;
     NodeSettings settings_;
     base::Random& random_;
@@ -241,7 +232,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::FragmentCache fragments_;  // down
     std::unique_ptr<uplinks::Uplinks> uplinks_;
     std::unique_ptr<netlink::NetMonitor> monitor_;
-    std::unique_ptr<netlink::WirelessMonitor> wireless_;  // null: no Wi-Fi here
+    std::unique_ptr<WirelessHints> wireless_;
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
     io::DeadlineTimer housekeeping_;

@@ -19,6 +19,7 @@ using uplinks::Uplinks;
 namespace {
 
 constexpr base::Duration kControlInterval = base::seconds(2);
+
 }  // namespace
 
 void Node::on_network_changed() {
@@ -28,7 +29,7 @@ void Node::on_network_changed() {
     static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {
-        follow_wireless();
+        wireless_->follow();
     }
     update_all_paths(change, now);
 }
@@ -38,7 +39,7 @@ void Node::follow_snapt_addresses() {
     if (uplinks_->set_snapts(snapt_addresses())) {
         const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
         if (!change.added.empty() || !change.removed.empty()) {
-            follow_wireless();
+            wireless_->follow();
             update_all_paths(change, loop_.now());
         }
     }
@@ -227,6 +228,45 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         paths.announce_again(now);  // a route may have come
     }
     engine_.touch(*link.session);
+}
+
+// A different NAT may be behind another access point.
+void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
+    session::PathSet& paths = link.session->paths();
+    if (link.active_slot() == slot && !link.is_on_stream()) {
+        paths.announce_again(now);
+    } else {
+        paths.ask(slot, now);
+    }
+}
+
+void Node::on_pause(base::Duration pause) {
+    const TimePoint now = loop_.now();
+    if (std::any_of(links_.begin(), links_.end(),
+                    [](const auto& link) { return link->session != nullptr; })) {
+        base::log(base::LogLevel::Info, "did not run for %lld ms: asking all paths",
+                  static_cast<long long>(base::to_ms(pause)));
+    }
+    for (const auto& link : links_) {
+        if (!link->session) {
+            continue;
+        }
+        link->session->paths().on_pause(now);
+        if (!link->active_slot()) {
+            link->moving_since = now;
+        }
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->hints |= session::mask_of(uplink->slot);
+        }
+        if (monitor_) {
+            update_paths(*link, {}, now);
+        }
+        link->control_asked_at = now;
+        events_.on_path_moved(*link);
+    }
+    events_.on_network_changed();  // it may have woken up in another place
+    // The wake-up has just begun: sending comes at its end.
+    loop_.post([this] { engine_.pump(); });
 }
 
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
