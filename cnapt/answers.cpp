@@ -136,7 +136,7 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         json.field("snapt", link->name);
         json.field("address", address_of(*link));
         json.field("state", state_of(*link));
-        write_failure(json, link->failure);
+        write_failure(json, link->failure.latest());
         json.key("allowance");
         snapts::write_allowance(json, link->allowance);
         json.key("money");
@@ -207,7 +207,7 @@ void write_path(JsonWriter& json,
     if (link.session) {
         dataplane::write_class_ways(json, *link.session, session::mask_of(index));
     }
-    write_path_failure(json, link.path_failures[index], path);
+    write_path_failure(json, link.failure.of_path(index), path);
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);
         json.field("slot", index);
@@ -416,7 +416,7 @@ std::string snapts_json(const Node& node, TimePoint now) {
             json.field("address", address_of(*link));
         }
         json.field("state", state_of(*link));
-        write_failure(json, link->failure);
+        write_failure(json, link->failure.latest());
         json.field("control_open", link->is_control_open);
         json.field("nat64", link->nat64 ? std::optional(link->nat64->to_string()) : std::nullopt);
         json.field("learned", link->is_learned);

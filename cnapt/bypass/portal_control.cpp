@@ -153,7 +153,7 @@ std::string PortalControl::refusals() const {
     std::string text;
     for (const auto& link : node_.links()) {
         if (link->failure.is_now(links::FailureKind::LoginRefused)) {
-            text += "; " + link->name + ": " + link->failure.text;
+            text += "; " + link->name + ": " + link->failure.latest().text;
         }
     }
     return text;

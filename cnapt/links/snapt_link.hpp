@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cnapt/links/app_tags.hpp"
-#include "cnapt/links/failure.hpp"
+#include "cnapt/links/link_failures.hpp"
 #include "cnapt/links/link_rates.hpp"
 #include "cnapt/uplinks/snapt_addresses.hpp"
 #include "common/control/message.hpp"
@@ -80,8 +80,7 @@ struct SnaptLink {
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     std::vector<base::Endpoint> offered;  // addresses that control tries
     std::string configured;  // address as the configuration has it: a name may not be found
-    Failure failure;         // the last one of its login and control link
-    std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
+    LinkFailures failure;
 };
 
 using SnaptLinks = std::vector<std::unique_ptr<SnaptLink>>;

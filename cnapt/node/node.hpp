@@ -21,9 +21,7 @@
 
 namespace continuo::cnapt::node {
 
-using links::Failure;
 using links::FailureKind;
-using links::make_failure;
 using links::SnaptLink;
 using links::SnaptLinks;
 
@@ -102,12 +100,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_path(const SnaptLink& link, const uplinks::Uplink& uplink) const {
         return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
     }
-    // Why the SNAPT does not work; `slot`: the uplink at fault, if there is one.
-    static void note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot);
-    // The same for one of several ways, while others are tried.
-    static void note_way(SnaptLink& link, const Failure& failure, std::optional<uint8_t> slot);
-    // The SNAPT has let the node in, by the uplink in `slot`.
-    static void note_login(SnaptLink& link, std::optional<uint8_t> slot);
     // The uplink will carry nothing more for this session: data does not wait for silence.
     void give_up(SnaptLink& link) { lose_link(link); }
 
@@ -186,6 +178,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_pause(base::Duration pause);
     void lose_link(SnaptLink& link);
+    // Uplinks without carrier or route.
+    void note_ways();
 
     // node_choice.cpp: what policy::PathManager is told, and its plan carried out.
     // After every change, and at its deadline.
@@ -207,12 +201,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Since when the way has been silent; now, if it is not.
     static base::TimePoint
     silent_since(const SnaptLink& link, const policy::Candidate& way, base::TimePoint now);
-
-    // node_notes.cpp
-    // Uplinks without carrier or route.
-    void note_ways();
-    static void note_path(SnaptLink& link, uint8_t path, FailureKind kind, const std::string& text);
-    static void note_mended(SnaptLink& link, uint8_t path, FailureKind kind);
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);

@@ -68,13 +68,21 @@ NearLinks Node::near_links(uint32_t group) const {
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
     for (const auto& link : links_) {
         for (const uint8_t slot : change.removed) {
-            link->path_failures[slot] = {};
+            link->failure.forget_path(slot);
         }
         update_paths(*link, change, now);
     }
     note_ways();
     engine_.pump(now);
     events_.on_network_changed();
+}
+
+void Node::note_ways() {
+    for (const auto& link : links_) {
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->failure.note_network(*uplink, link->addresses, monitor_->snapshot());
+        }
+    }
 }
 
 void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_url) {
@@ -89,9 +97,10 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
     const TimePoint now = loop_.refresh_now();
     for (const auto& link : links_) {
         if (is_captive) {
-            note_path(*link, slot, FailureKind::Portal, "a captive portal answers in its place");
+            link->failure.note_path(slot, FailureKind::Portal,
+                                    "a captive portal answers in its place");
         } else {
-            note_mended(*link, slot, FailureKind::Portal);
+            link->failure.note_mended(slot, FailureKind::Portal);
         }
         if (!is_captive) {
             link->hints |= session::mask_of(slot);
@@ -277,7 +286,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     }
     const bool is_first = !link->is_up;
     link->is_up = true;
-    note_mended(*link, path, link->path_failures[path].kind);
+    link->failure.note_mended(path);
     const auto transport = path == wire::kTcpPath ? policy::Transport::Tcp : policy::Transport::Udp;
     const std::string to = name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
@@ -299,9 +308,9 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
-    note_path(*link, path, FailureKind::Silent,
-              path == wire::kTcpPath ? "silent: nothing comes back over TCP"
-                                     : "silent: nothing comes back over UDP");
+    link->failure.note_path(path, FailureKind::Silent,
+                            path == wire::kTcpPath ? "silent: nothing comes back over TCP"
+                                                   : "silent: nothing comes back over UDP");
     choose(*link, now);
     if (session.paths().active() != path ||
         session.paths().path(path).state != session::PathState::Dead) {

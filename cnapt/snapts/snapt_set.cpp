@@ -203,8 +203,7 @@ void SnaptSet::on_looked_up(const SnaptEntry& entry,
     }
     if (found.empty() && !asked->client->is_started()) {
         const bool has_network = !parts_.node.uplinks().list().empty();
-        node::Node::note_failure(
-            asked->client->link(),
+        asked->client->link().failure.note(
             has_network
                 ? links::make_failure(links::FailureKind::NameNotFound, "name not found: " + names,
                                       std::time(nullptr))
