@@ -227,7 +227,7 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
     json.begin_array();
     for (const auto& link : node.links()) {
         for (const Uplink* uplink : node.uplinks().list()) {
-            if (node.is_path(*link, *uplink)) {
+            if (node.paths().is_path(*link, *uplink)) {
                 write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
         }

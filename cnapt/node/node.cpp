@@ -93,6 +93,7 @@ base::Result<void> Node::start(std::string& failure) {
     monitor_ = CTN_TRY(netlink::NetMonitor::start(
         loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
         netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
+    paths_ = std::make_unique<LinkPaths>(links_, *uplinks_, *monitor_);
     on_network_changed();
     engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
@@ -152,7 +153,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
     admission_.tell_apps(link);
-    add_paths(link, now);  // open_stream() follows, which chooses one
+    paths_->add(link, now);  // open_stream() follows, which chooses one
     engine_.touch(*link.session);
     engine_.pump(now);
     return {};
@@ -407,7 +408,9 @@ void Node::on_housekeeping() {
             link->rates.measure_throughput(*link->session, now);
         }
         choose(*link, now);
-        remove_spare_paths(*link);
+        if (link->session && paths_->remove_spare(*link)) {
+            engine_.touch(*link->session);
+        }
         if (is_without_way(*link) && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }

@@ -5,6 +5,7 @@
 
 #include "cnapt/admission/flow_admission.hpp"
 #include "cnapt/node/handover_log.hpp"
+#include "cnapt/node/link_paths.hpp"
 #include "cnapt/node/node_events.hpp"
 #include "cnapt/node/path_choice.hpp"
 #include "cnapt/node/wireless_hints.hpp"
@@ -96,10 +97,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool works(const uplinks::Uplink& uplink) const;
     // Data goes over it, or would if it worked.
     bool is_needed(const uplinks::Uplink& uplink) const;
-    // The uplink is to be a path to that SNAPT.
-    bool is_path(const SnaptLink& link, const uplinks::Uplink& uplink) const {
-        return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
-    }
     // The uplink will carry nothing more for this session: data does not wait for silence.
     void give_up(SnaptLink& link) { lose_link(link); }
 
@@ -115,6 +112,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const admission::FlowAdmission& admission() const { return admission_; }
     uplinks::Uplinks& uplinks() { return *uplinks_; }
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
+    const LinkPaths& paths() const { return *paths_; }
     const HandoverLog& handovers() const { return handovers_; }
     // Totals of all sessions, and of the device.
     const dataplane::PacketEngine& engine() const { return engine_; }
@@ -124,6 +122,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uplinks::NearLinks near_links(uint32_t group) const;
     std::vector<base::IpAddress> snapt_addresses() const;
 
+  private:
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
@@ -153,7 +152,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 
-  private:
     SnaptLink* link_of(const session::Session& session) const;
     // node.cpp
     void on_tun_readable();
@@ -171,17 +169,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void follow_snapt_addresses();
     void update_all_paths(const uplinks::Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const uplinks::Uplinks::Change& change, base::TimePoint now);
-    void add_paths(SnaptLink& link, base::TimePoint now);
-    void add_new_paths(SnaptLink& link, base::TimePoint now);
-    // All paths but the active one.
-    void remove_cut_paths(SnaptLink& link);
-    static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void set_address(SnaptLink& link, base::Endpoint address);
+    void watch_routes(const SnaptLink& link);
+    void leave_paths(SnaptLink& link, base::IpVersion version);
     void on_pause(base::Duration pause);
     void lose_link(SnaptLink& link);
     // Uplinks without carrier or route.
     void note_ways();
 
     // node_choice.cpp: what policy::PathManager is told, and its plan carried out.
+    void add_new_paths(SnaptLink& link, base::TimePoint now) { paths_->add_new(link, now); }
+    bool is_path(const SnaptLink& link, const uplinks::Uplink& uplink) const {
+        return paths_->is_path(link, uplink);
+    }
     // After every change, and at its deadline.
     void choose(SnaptLink& link, base::TimePoint now);
     void on_choice_due();
@@ -202,13 +202,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static base::TimePoint
     silent_since(const SnaptLink& link, const policy::Candidate& way, base::TimePoint now);
 
-    // node_versions.cpp
-    void set_address(SnaptLink& link, base::Endpoint address);
-    void watch_routes(const SnaptLink& link);
-    void leave_paths(SnaptLink& link, base::IpVersion version);
-    bool is_spare(const SnaptLink& link, const uplinks::Uplink& uplink) const;
-    void remove_spare_paths(SnaptLink& link);
-
     io::EventLoop& loop_;
     NodeSettings settings_;
     base::Random& random_;
@@ -221,6 +214,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<uplinks::Uplinks> uplinks_;
     std::unique_ptr<netlink::NetMonitor> monitor_;
     std::unique_ptr<WirelessHints> wireless_;
+    std::unique_ptr<LinkPaths> paths_;
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
     io::DeadlineTimer housekeeping_;

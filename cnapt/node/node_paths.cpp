@@ -1,4 +1,4 @@
-// Node: the choice of the uplink for each SNAPT.
+// Node: addresses of SNAPTs, of both IP versions, and the uplinks that lead there.
 #include "cnapt/node/node.hpp"
 #include "common/base/log.hpp"
 
@@ -19,6 +19,10 @@ using uplinks::Uplinks;
 namespace {
 
 constexpr base::Duration kControlInterval = base::seconds(2);
+
+bool is_udp_port(const SnaptLink& link, uint16_t port) {
+    return std::find(link.udp_ports.begin(), link.udp_ports.end(), port) != link.udp_ports.end();
+}
 
 }  // namespace
 
@@ -131,63 +135,114 @@ bool Node::is_needed(const Uplink& uplink) const {
            std::none_of(links_.begin(), links_.end(), is_up);
 }
 
+void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses) {
+    if (!link.session && !addresses.empty()) {
+        link.addresses.in_use = addresses.front().address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint& known = link.addresses.of(version);
+        const auto first =
+            std::find_if(addresses.begin(), addresses.end(),
+                         [&](const base::Endpoint& one) { return one.address.version == version; });
+        const bool is_known =
+            std::any_of(addresses.begin(), addresses.end(), [&](const base::Endpoint& one) {
+                return known.port != 0 && one.address == known.address;
+            });
+        // Data leaves the address in use when control has reached another.
+        const bool is_in_use = link.session && link.addresses.in_use == version && known.port != 0;
+        if (first != addresses.end() && !is_known && !is_in_use) {
+            set_address(link, *first);
+        }
+    }
+    link.offered = addresses;
+    watch_routes(link);
+    follow_snapt_addresses();  // control begins by the uplinks that lead there
+    note_ways();
+}
+
+void Node::on_reached(SnaptLink& link,
+                      const base::Endpoint& address,
+                      const control::Accept& accept) {
+    link.udp_ports = accept.udp_ports;
+    if (link.udp_ports.empty()) {
+        link.udp_ports = {address.port};
+    }
+    // A new association starts where control got through.
+    if (!link.active_slot() || !accept.continued) {
+        link.addresses.in_use = address.address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint known = link.addresses.of(version);
+        const bool is_reached = address.address.version == version;
+        const bool is_same = !is_reached || known.address == address.address;
+        if (is_reached || known.port != 0) {
+            if (!is_same || !is_udp_port(link, known.port)) {
+                set_address(link, is_reached ? address : known);
+            }
+        }
+    }
+}
+
+// Those that data goes to, which control may know no more, and those that control tries.
+void Node::watch_routes(const SnaptLink& link) {
+    std::vector<base::IpAddress> watched;
+    for (const base::IpVersion version : kBothVersions) {
+        if (link.addresses.has(version)) {
+            watched.push_back(link.addresses.of(version).address);
+        }
+    }
+    for (const base::Endpoint& one : link.offered) {
+        watched.push_back(one.address);
+    }
+    monitor_->watch(&link, std::move(watched));
+}
+
+// Uses the control port unless the SNAPT has named others for UDP.
+void Node::set_address(SnaptLink& link, base::Endpoint address) {
+    if (!link.udp_ports.empty() && !is_udp_port(link, address.port)) {
+        address.port = link.udp_ports.front();
+    }
+    const base::IpVersion version = address.address.version;
+    link.addresses.of(version) = address;
+    watch_routes(link);
+    leave_paths(link, version);
+}
+
+void Node::forget_address(SnaptLink& link, base::IpVersion version) {
+    link.addresses.of(version) = {};
+    const base::IpVersion other =
+        version == base::IpVersion::V4 ? base::IpVersion::V6 : base::IpVersion::V4;
+    if (link.addresses.in_use == version && link.addresses.has(other)) {
+        link.addresses.in_use = other;
+    }
+    leave_paths(link, version);
+}
+
+bool Node::lacks_ipv4() const {
+    const auto& uplinks = uplinks_->list();
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* one) {
+        return !one->address.is_v4() &&
+               std::none_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+                   return other->address.is_v4() && other->interface_index == one->interface_index;
+               });
+    });
+}
+
+// The SNAPT has another address of that version now, or none.
+void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
+    if (link.session) {
+        const TimePoint now = loop_.now();
+        paths_->leave(link, version, now);
+        update_paths(link, {}, now);
+    }
+}
+
 void Node::ask_all(SnaptLink& link) {
-    if (!link.session) {
-        return;
-    }
-    const TimePoint now = loop_.refresh_now();
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (is_added(paths.path(uplink->slot))) {
-            paths.ask(uplink->slot, now);
-            paths.ask_again(uplink->slot, now);
-        }
-    }
-    if (link.is_on_stream()) {
-        paths.ask(wire::kTcpPath, now);
-    }
-    const auto active = paths.active();
-    if (active && paths.path(*active).state == session::PathState::Challenged) {
-        paths.announce_again(now);  // its next announcement may be far off
-    }
-    engine_.touch(*link.session);
-    engine_.pump(now);
-}
-
-// The change of the network may have restored a path.
-void Node::add_paths(SnaptLink& link, TimePoint now) {
-    add_new_paths(link, now);
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry()) {
-            continue;
-        }
-        if (paths.path(uplink->slot).is_failing()) {
-            link.hints |= session::mask_of(uplink->slot);
-        }
-    }
-}
-
-void Node::add_new_paths(SnaptLink& link, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() || is_added(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
-            continue;
-        }
-        paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
-        if (link.is_on_stream()) {
-            paths.give_up(uplink->slot);  // must answer before it takes over
-        }
-    }
-}
-
-// Withdraws the paths: they must carry no copies and no share in either direction. When they
-// return, another network may be behind them.
-void Node::remove_cut_paths(SnaptLink& link) {
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() && link.active_slot() != uplink->slot) {
-            link.session->paths().remove(uplink->slot);
-        }
+    if (link.session) {
+        const TimePoint now = loop_.refresh_now();
+        paths_->ask_all(link, now);
+        engine_.touch(*link.session);
+        engine_.pump(now);
     }
 }
 
@@ -196,31 +251,13 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         events_.on_path_moved(link);
         return;
     }
-    session::PathSet& paths = link.session->paths();
-    bool has_lost_way = false;
-    for (const uint8_t slot : change.removed) {
-        paths.remove(slot);
-        if (link.active_slot() == slot) {
-            link.moving_since = now;
-            has_lost_way = true;
-        }
-        if (link.stream_slot == slot) {
-            link.stream_slot.reset();  // the connection has lost its address
-        }
-    }
-    add_paths(link, now);
-    for (const uint8_t slot : change.resized) {
-        if (const Uplink* uplink = uplinks_->at(slot)) {
-            paths.set_mtu(slot, uplink->mtu, now);
-        }
-    }
-    for (const uint8_t slot : change.joined) {
-        ask_joined(link, slot, now);
-    }
+    const bool has_lost_way = std::any_of(change.removed.begin(), change.removed.end(),
+                                          [&](uint8_t slot) { return link.active_slot() == slot; });
+    paths_->update(link, change, now);
     const std::optional<uint8_t> former = link.active_slot();
     choose(link, now);
-    remove_cut_paths(link);
-    remove_spare_paths(link);
+    paths_->remove_cut(link);
+    paths_->remove_spare(link);
     const Uplink* active = link.active_slot() ? uplinks_->at(*link.active_slot()) : nullptr;
     const bool has_route =
         active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
@@ -231,22 +268,13 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         // after the uplink's.
         events_.on_path_moved(link);
     }
+    session::PathSet& paths = link.session->paths();
     const session::PathState state =
         link.active_slot() ? paths.path(*link.active_slot()).state : session::PathState::Unknown;
     if (state == session::PathState::Challenged && !link.is_on_stream()) {
         paths.announce_again(now);  // a route may have come
     }
     engine_.touch(*link.session);
-}
-
-// A different NAT may be behind another access point.
-void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
-    if (link.active_slot() == slot && !link.is_on_stream()) {
-        paths.announce_again(now);
-    } else {
-        paths.ask(slot, now);
-    }
 }
 
 void Node::on_pause(base::Duration pause) {

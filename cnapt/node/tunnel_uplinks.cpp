@@ -97,7 +97,7 @@ bool is_resting(const SnaptLink& link,
 bool is_resting(const Uplink& uplink, const Node& node) {
     return uplink.is_tunnel &&
            std::none_of(node.links().begin(), node.links().end(),
-                        [&](const auto& link) { return node.is_path(*link, uplink); });
+                        [&](const auto& link) { return node.paths().is_path(*link, uplink); });
 }
 
 std::vector<IpPrefix> carriers(const netlink::NetSnapshot& network) {

@@ -5,7 +5,6 @@
 namespace continuo::cnapt::node {
 
 using base::TimePoint;
-using links::SnaptLink;
 using links::SnaptLinks;
 using uplinks::Uplink;
 using uplinks::Uplinks;

@@ -466,7 +466,8 @@ TEST_F(NodeTest, AFlowThatTheSnaptClosesEnds) {
     say_hello(datagrams);
     ASSERT_TRUE(wait([&] { return node_->admission().flows().size() == 1; }));
     node_->admission().flows().for_each([&](flow::Flow& flow) {
-        node_->on_flows_closed(*link.session, flow, loop_.now());
+        session::SessionHost& host = *node_;
+        host.on_flows_closed(*link.session, flow, loop_.now());
         EXPECT_EQ(flow.expires_at, loop_.now() + flow::timeout::kEndedThere);
     });
     EXPECT_TRUE(wait([&] { return node_->admission().flows().size() == 0; }));
