@@ -19,8 +19,7 @@ size_t index_of(Transport transport) {
 }  // namespace
 
 bool PathManager::Option::works() const {
-    return view != nullptr && view->is_validated && view->health == Health::Usable &&
-           !view->has_hole;
+    return view != nullptr && view->is_validated && view->health == Health::Usable;
 }
 
 bool PathManager::Option::has_answered_since(TimePoint since) const {
@@ -217,9 +216,6 @@ PathManager::Trouble PathManager::trouble_of(const Look& look) const {
     if (active->view == nullptr) {  // a connection that has ended, or a path to be made
         return active->transport == Transport::Tcp ? Trouble::Silent : Trouble::Unproven;
     }
-    if (active->view->has_hole) {
-        return Trouble::Hole;
-    }
     if (active->view->health != Health::Usable) {
         return Trouble::Silent;
     }
@@ -260,7 +256,6 @@ const PathManager::Option* PathManager::choose(Look& look) {
         return seat(look);
     case Trouble::Unproven:
     case Trouble::Silent:
-    case Trouble::Hole:
     case Trouble::Throttled:
         break;
     }
@@ -442,7 +437,10 @@ void PathManager::follow_address(Look& look) {
         use(look, active, candidate_of(look, active), false);
         return;
     }
-    if (active.transport == Transport::Udp && active.works() && !active.is_unanswered() &&
+    // A way that is silent by its port may still have answered by another.
+    const bool has_answered =
+        active.view != nullptr && active.view->is_validated && !active.is_unanswered();
+    if (active.transport == Transport::Udp && has_answered &&
         active_->to.port != active.view->port) {
         active_->to.port = active.view->port;
         look.plan.activate = active_;

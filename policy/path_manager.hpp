@@ -49,7 +49,7 @@ class PathManager {
 
   private:
     // Why the way in use may have to be left.
-    enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Hole, Throttled };
+    enum class Trouble : uint8_t { None, Lost, Unproven, Silent, Throttled };
     struct Memory {
         explicit Memory(Transport transport) : rest(rest_of(transport)) {}
         base::TimePoint asked_at{};

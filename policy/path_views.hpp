@@ -52,13 +52,12 @@ struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
     uint16_t port = 0;  // the SNAPT's port that answered last; before: the one that is asked
-    path::Health health = path::Health::Usable;
+    path::Health health = path::Health::Usable;  // of TCP, also by its own time-outs
     bool is_validated = false;       // has answered, and the tuple has not changed since
     base::TimePoint opened_at{};     // of TCP: when the connection was made
     base::TimePoint answered_at{};   // something that left there was answered; zero: never
     base::Duration smoothed_rtt{};   // zero: not measured
     base::Duration probe_timeout{};  // PTO
-    bool has_hole = false;           // TCP's full segments do not arrive
     bool has_full_queue = false;     // up: the sender has filled the link
     PathTraffic up;
     PathTraffic down;

@@ -20,6 +20,11 @@ constexpr size_t kRoomToRead = size_t{48} << 10;
 static_assert(kRoomToRead == DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes);
 // When the data loop could not be heard.
 constexpr base::Duration kLookAgain = base::milliseconds(20);
+// As path::Liveness doubts a path: after two time-outs. TCP's own come first, since the other end
+// of the session cannot answer what stands behind a lost segment.
+constexpr uint32_t kStuckTimeouts = 2;
+// Half of TCP's shortest time-out in Linux (TCP_RTO_MIN).
+constexpr base::Duration kLookInterval = base::milliseconds(100);
 
 }  // namespace
 
@@ -152,8 +157,29 @@ void ControlClient::Inner::on_timer() {
         on_race_timer(at);
     }
     if (connection_) {
+        look_at_progress();
         connection_->control->on_timeout(at);
         update();
+    }
+}
+
+void ControlClient::Inner::on_woken() {
+    look_at_ = std::min(look_at_, now() + kLookInterval);
+    update();  // sends what is there
+}
+
+// The kernel does not tell of its time-outs.
+void ControlClient::Inner::look_at_progress() {
+    if (now() < look_at_) {
+        return;
+    }
+    const io::TcpProgress link = io::progress_of(connection_->stream.fd());
+    const io::TcpProgress plain = plain_.progress();
+    const bool has_more = out_->room_bytes() < DatagramQueue::kLimitBytes;
+    look_at_ = link.is_owed || plain.is_owed || has_more ? now() + kLookInterval : base::kNever;
+    const bool is_stuck = std::max(link.timeouts, plain.timeouts) >= kStuckTimeouts;
+    if (std::exchange(is_stuck_, is_stuck) != is_stuck) {
+        tell([is_stuck](ControlClientHandler& handler) { handler.on_stream_stuck(is_stuck); });
     }
 }
 
@@ -169,6 +195,7 @@ void ControlClient::Inner::update() {
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
             plain_.close();
+            is_stuck_ = false;
             options_.parameters.hello.continuation =
                 control::Continuation{established->accept.wire_session_up, established->keys.epoch};
         } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
@@ -364,6 +391,9 @@ void ControlClient::Inner::set_timer() {
     }
     if (connection_ && waits_for_room_) {
         at = std::min(at, now() + kLookAgain);
+    }
+    if (connection_) {
+        at = std::min(at, look_at_);
     }
     timer_->set(at);
 }

@@ -156,6 +156,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void fail_attempt(LinkEnd end);
     void set_timer();
+    // Tells whether TCP gets nothing through.
+    void look_at_progress();
     void on_datagram(base::ByteView datagram) override;
     void tell_arrivals();
     // Data loop: has taken what was there.
@@ -171,8 +173,13 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
 
     bool wake() {
-        return with_link([](control::ClientControl&) {});  // update() sends what is there
+        return later([](Inner& self) {
+            if (self.connection_) {
+                self.on_woken();
+            }
+        });
     }
+    void on_woken();
     void tell_room() {
         if (!gate_.tell([](ControlClientHandler& handler) { handler.on_stream_room(); })) {
             out_->on_room_untold();
@@ -193,6 +200,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<LinkEnd> way_end_;  // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
+    base::TimePoint look_at_ = base::kNever;    // at the progress of datagrams
+    bool is_stuck_ = false;                     // as the data loop was told
     bool has_arrivals_ = false;                 // in in_, and the data loop does not know
     std::atomic<bool> waits_for_room_ = false;  // in in_; the data loop says when there is some
     control::EpochKeys keys_;                   // the latest epoch's

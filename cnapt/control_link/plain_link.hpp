@@ -41,6 +41,10 @@ class PlainLink {
     // Sends what the queue has, over a new connection to `target()` if there is none.
     void feed(const std::function<Target()>& target);
     void close() { connection_.reset(); }
+    io::TcpProgress progress() const {
+        return connection_ && connection_->is_connected ? io::progress_of(connection_->stream.fd())
+                                                        : io::TcpProgress{};
+    }
 
   private:
     struct Connection {

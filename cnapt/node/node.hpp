@@ -81,6 +81,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
     void on_stream_lost(SnaptLink& link);
+    void on_stream_stuck(SnaptLink& link, bool is_stuck);
     // UDP is silent and data does not go over TCP.
     static bool goes_nowhere(const SnaptLink& link);
     void close_stream(SnaptLink& link);

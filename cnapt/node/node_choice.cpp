@@ -74,7 +74,8 @@ std::vector<PathView> Node::views_of(const SnaptLink& link) const {
         }
     }
     if (link.stream && link.stream_slot && is_added(link.session->paths().path(wire::kTcpPath))) {
-        views.push_back(view_of_tcp(*link.session, *link.stream_slot, link.stream_opened_at));
+        views.push_back(view_of_tcp(*link.session, *link.stream_slot, link.stream_opened_at,
+                                    link.is_stream_stuck));
     }
     return views;
 }
@@ -153,7 +154,7 @@ void Node::ask(SnaptLink& link, const Candidate& candidate, TimePoint now) {
         return;
     }
     const bool is_open = link.stream && link.stream_slot == candidate.uplink &&
-                         is_added(paths.path(wire::kTcpPath)) &&
+                         is_added(paths.path(wire::kTcpPath)) && !link.is_stream_stuck &&
                          !paths.path(wire::kTcpPath).is_failing();
     if (is_open) {
         paths.ask(wire::kTcpPath, now);
@@ -173,7 +174,8 @@ std::string Node::name_of(const Candidate& candidate) {
 // The interruption of a move counts from the silence that causes it, not from its detection.
 TimePoint Node::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
     const session::Path& path = link.session->paths().path(path_of(way));
-    return path.is_failing() ? std::min(now, path.liveness.silent_since()) : now;
+    const bool is_stuck = way.transport == Transport::Tcp && link.is_stream_stuck;
+    return path.is_failing() || is_stuck ? std::min(now, path.liveness.silent_since()) : now;
 }
 
 void Node::activate(SnaptLink& link,

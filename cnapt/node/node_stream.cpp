@@ -28,6 +28,7 @@ void Node::open_stream(SnaptLink& link,
     link.stream_address = address;
     link.stream_slot = slot;
     link.stream_opened_at = now;
+    link.is_stream_stuck = false;
     if (!slot) {
         const Uplink* best = uplinks_->best_for(link.addresses, monitor_->snapshot());
         link.stream_slot = best != nullptr ? std::optional(best->slot) : std::nullopt;
@@ -98,6 +99,12 @@ void Node::on_stream_lost(SnaptLink& link) {
         engine_.touch(*link.session);
         engine_.pump(now);
     }
+}
+
+void Node::on_stream_stuck(SnaptLink& link, bool is_stuck) {
+    link.is_stream_stuck = is_stuck;
+    choose(link, loop_.now());
+    engine_.pump(loop_.now());
 }
 
 bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {

@@ -57,11 +57,12 @@ PathView view_of_udp(const Session& session, uint8_t slot) {
     return view;
 }
 
-PathView view_of_tcp(const Session& session, uint8_t slot, TimePoint opened_at) {
+PathView view_of_tcp(const Session& session, uint8_t slot, TimePoint opened_at, bool is_stuck) {
     PathView view = view_of(session, wire::kTcpPath);
     view.uplink = slot;
     view.transport = Transport::Tcp;
     view.is_validated = true;
+    view.health = is_stuck ? std::max(view.health, path::Health::Doubtful) : view.health;
     view.opened_at = opened_at;
     view.answered_at = std::max(view.answered_at, opened_at);
     return view;

@@ -18,9 +18,12 @@ bool is_added(const session::Path& path);
 // The path by the uplink in `slot`, over UDP. Bytes and losses downward are the session's, since
 // only the path in use is judged by them.
 policy::PathView view_of_udp(const session::Session& session, uint8_t slot);
-// The open connection by that uplink; it has answered when it was made.
-policy::PathView
-view_of_tcp(const session::Session& session, uint8_t slot, base::TimePoint opened_at);
+// The open connection by that uplink; it has answered when it was made. `is_stuck`: TCP itself has
+// had two time-outs in a row, so it is doubtful before the session can know.
+policy::PathView view_of_tcp(const session::Session& session,
+                             uint8_t slot,
+                             base::TimePoint opened_at,
+                             bool is_stuck);
 
 // One question, by UDP, at that address.
 void ask_path(session::PathSet& paths, const policy::Candidate& candidate, base::TimePoint now);

@@ -117,6 +117,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
     void on_stream_lost() override { node_.on_stream_lost(link_); }
+    void on_stream_stuck(bool is_stuck) override { node_.on_stream_stuck(link_, is_stuck); }
     void on_closed(const control_link::LinkEnd& end) override;
     void on_way_failed(const control_link::LinkEnd& end) override;
 

@@ -85,6 +85,21 @@ class TcpStream {
     size_t sent_ = 0;
 };
 
+struct TcpProgress {
+    bool is_owed = false;   // something is not acknowledged
+    uint32_t timeouts = 0;  // of its retransmission timer since the last new acknowledgement
+};
+
+// Zero where the socket cannot say.
+inline TcpProgress progress_of(int fd) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+        return {};
+    }
+    return {info.tcpi_unacked > 0, info.tcpi_retransmits};
+}
+
 // Sets no delay, a short send queue and detection of dead peers: unacknowledged bytes are given up
 // after `unacknowledged`.
 inline void tune_tcp(int fd, base::Duration unacknowledged, base::Duration keepalive_idle) {

@@ -74,7 +74,7 @@ void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now, Asks asks
     random_.fill(tuple.token);
     tuple.challenged_at = now;
     tuple.challenge_again_at = now;
-    tuple.challenge_interval = kFirstProbeInterval;
+    tuple.challenge_interval = path::Liveness::kProbeInterval;
     tuple.repetitions = 0;
     tuple.was_sent = false;
     tuple.is_withheld = false;

@@ -22,7 +22,7 @@ path::ClassWays::Times PathSet::class_times(uint8_t index) const {
             ? deliveries_[index]->loss_detector().time_threshold(path.rtt) - path.rtt.smoothed()
             : Duration{};
     return {std::max(ask_after(path), round_trip),
-            std::max<Duration>(kFirstProbeInterval, round_trip),
+            std::max<Duration>(path::Liveness::kProbeInterval, round_trip),
             std::max<Duration>(reordering, {})};
 }
 

@@ -107,6 +107,7 @@ void PathSet::activate(uint8_t index, TimePoint now) {
     }
     active_ = index;
     ++announcement_number_;
+    connections_ += index == wire::kTcpPath ? 1U : 0U;
     announce_again(now);
 }
 
@@ -129,7 +130,7 @@ void PathSet::announce_anew(Asks asks, TimePoint now) {
     }
     Path& path = paths_[*active_];
     path.announcements_due = wire::kAnnounceCopies;
-    path.announce_interval = kFirstProbeInterval;
+    path.announce_interval = path::Liveness::kProbeInterval;
     path.announce_again_at = now;
     distrust_round_trip(*active_, now);
     start_challenge(path, path.tuples[kLtLd], now, asks);
@@ -177,7 +178,7 @@ void PathSet::on_authenticated(const wire::Space& space,
             start_challenge(path, tuple, now, Asks::Validation);
         } else if (std::exchange(tuple.is_withheld, false)) {
             tuple.challenge_again_at = now;
-            tuple.challenge_interval = kFirstProbeInterval;
+            tuple.challenge_interval = path::Liveness::kProbeInterval;
         }
     }
     if (!active_) {

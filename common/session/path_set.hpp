@@ -312,6 +312,8 @@ class PathSet {
     base::Duration largest_rtt() const;
     base::Duration smallest_rtt() const;
     uint16_t announcement_number() const { return announcement_number_; }
+    // Node: how often a TCP connection was activated. What was in the one before is lost.
+    uint32_t connections() const { return connections_; }
 
   private:
     void settle(Path& path) const;
@@ -449,6 +451,7 @@ class PathSet {
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: the path before a move that is not answered yet
     uint16_t announcement_number_ = 0;
+    uint32_t connections_ = 0;
     bool has_announcement_ = false;
     ClassMask remapped_ = 0;
     // Node: how many more times to report, on the active path, that a path has ended.

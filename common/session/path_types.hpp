@@ -31,8 +31,8 @@ PathState state_of(Validation validation, path::Health health);
 // others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
 
-// Interval between repetitions of unanswered announcements and challenges: first, then growing.
-inline constexpr base::Duration kFirstProbeInterval = path::Liveness::kProbeInterval;
+// Longest interval between repetitions of unanswered announcements and challenges; the first is
+// path::Liveness::kProbeInterval.
 inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
 inline base::Duration longer_interval(base::Duration interval) {
     return std::min<base::Duration>(interval * 2, kLongestProbeInterval);

@@ -53,6 +53,15 @@ EpochState* Session::sending() const {
     return current_.get();
 }
 
+// For a copy, which names its original under the keys of that epoch. A node's copies come behind
+// new keys where the path that takes over is a new connection.
+EpochState* Session::sealing(uint32_t epoch) const {
+    const bool is_previous =
+        settings_.role == Role::Node && previous_ && previous_->number == epoch;
+    EpochState* const found = is_previous ? previous_.get() : sending();
+    return found != nullptr && found->number == epoch ? found : nullptr;
+}
+
 std::optional<uint32_t> Session::send_epoch() const {
     return current_ ? std::optional(current_->number) : std::nullopt;
 }
@@ -83,15 +92,17 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
     const bool is_granted_anew = current_ && current_->number == epoch->number;
-    // Kept entries name sequence numbers under the current keys; under other keys, even for the
-    // same epoch number, they would mean something else.
-    kept_ring_.clear();
+    const bool is_next = current_ && current_->number + 1 == epoch->number;
+    // Kept entries name sequence numbers under keys that stay until the next ones; under other
+    // keys, even for the same epoch number, they would mean something else.
+    if (settings_.role != Role::Node || !is_next) {
+        kept_ring_.clear();
+    }
     if (is_granted_anew && current_->sealed_datagrams > 0) {
         sent_ring_.clear();
     }
     if (!is_granted_anew) {
         // The first epoch after a lost association shares nothing with the one before.
-        const bool is_next = current_ && current_->number + 1 == epoch->number;
         judge_losses();
         for (const EpochState* ended : {previous_.get(), is_next ? nullptr : current_.get()}) {
             retired_losses_ += ended != nullptr ? ended->missing() : 0;

@@ -169,6 +169,7 @@ class Session : public flow::FlowOwner {
 
     // session.cpp
     EpochState* sending() const;
+    EpochState* sealing(uint32_t epoch) const;
     packet::NodeSide sends_side() const;
     packet::NodeSide receives_side() const;
     const base::IpAddress& node_address(base::IpVersion version) const;
@@ -183,7 +184,8 @@ class Session : public flow::FlowOwner {
     // session_send.cpp
     std::optional<Draft> start_draft(const Destination& destination,
                                      base::TrafficClass traffic_class,
-                                     TransmitBatch& batch);
+                                     TransmitBatch& batch,
+                                     EpochState* under = nullptr);
     bool expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const;
     void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
@@ -477,6 +479,7 @@ class Session : public flow::FlowOwner {
     SentRing kept_ring_;                     // packets that may have to be sent again as copies
     std::optional<uint8_t> sends_on_;        // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
+    uint32_t sends_on_connection_ = 0;
     uint64_t lost_in_silence_ = 0;
     uint64_t retired_losses_ = 0;      // in epochs that have ended
     uint32_t split_outer_bytes_ = 0;   // all pieces of packets that this datagram completed

@@ -98,15 +98,18 @@ void Session::mark_left(PathMask paths, TimePoint since, TimePoint now) {
 }
 
 // The active path has changed: marks the packets sent into the silence of the former one, and of an
-// earlier one if the former took over in vain.
+// earlier one if the former took over in vain. What was in a former connection is lost as well.
 void Session::on_active_changed(TimePoint now) {
+    const bool is_new_connection = sends_on_connection_ != paths_.connections();
+    sends_on_connection_ = paths_.connections();
     sends_on_ = paths_.active();
     sends_on_since_ = now;
     for (ClassState& state : classes_) {
         state.estimator.on_path_changed();
     }
     if (sends_on_ && settings_.role == Role::Node) {
-        mark_left(static_cast<PathMask>(~mask_of(*sends_on_)), TimePoint{}, now);
+        const PathMask same = is_new_connection ? PathMask{0} : mask_of(*sends_on_);
+        mark_left(static_cast<PathMask>(~same), TimePoint{}, now);
     }
 }
 
@@ -128,8 +131,9 @@ void Session::mark_too_long(const SentEntry& sealed) {
 
 // On the path that it took, only packets that cannot arrive any more are repeated.
 bool Session::may_send_kept(const SentEntry& entry, const Destination& destination) const {
-    return destination.path != wire::space_from_number(entry.space).path ||
-           entry.length > destination.mtu ||
+    const uint8_t path = wire::space_from_number(entry.space).path;
+    const bool is_of_former_connection = path == wire::kTcpPath && entry.sent_at < sends_on_since_;
+    return destination.path != path || is_of_former_connection || entry.length > destination.mtu ||
            paths_.is_lost(entry.epoch, entry.space, entry.first_sequence);
 }
 
@@ -144,11 +148,11 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     };
     while (kept_ring_.has_due()) {
         SentEntry& entry = kept_ring_.next_due();
-        const EpochState* const epoch = sending();
+        EpochState* const epoch = sealing(entry.epoch);
         const flow::Flow* const flow = flow_at(entry.flow_index);
         // A copy would carry the former class of a flow whose class has changed.
-        const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
-                               flow != nullptr && flow->traffic_class == entry.traffic_class &&
+        const bool is_useful = epoch != nullptr && flow != nullptr &&
+                               flow->traffic_class == entry.traffic_class &&
                                now - entry.sent_at < kUsefulFor && !is_acknowledged(entry, *epoch);
         bool is_sent = false;
         if (is_useful) {
@@ -176,7 +180,7 @@ bool Session::send_kept_whole(const SentEntry& entry,
                               TransmitBatch& batch,
                               TimePoint now) {
     const auto regular = packet::parse_regular(kept_ring_.bytes(entry), {});
-    auto draft = start_draft(destination, entry.traffic_class, batch);
+    auto draft = start_draft(destination, entry.traffic_class, batch, sealing(entry.epoch));
     if (!regular || !draft) {
         return false;
     }
@@ -242,7 +246,7 @@ std::optional<bool> Session::send_kept_piece(const SentEntry& entry,
                                              TransmitBatch& batch,
                                              TimePoint now) {
     constexpr size_t kLeastPiece = 64;
-    auto draft = start_draft(destination, entry.traffic_class, batch);
+    auto draft = start_draft(destination, entry.traffic_class, batch, sealing(entry.epoch));
     const wire::Copy original{wire::space_from_number(entry.space),
                               static_cast<uint32_t>(entry.first_sequence)};
     const size_t heads = original.size() + wire::Fragment::kHeadBytes;

@@ -30,7 +30,7 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
     if (current_ == nullptr) {
         return false;
     }
-    if (paths_.active() != sends_on_) {
+    if (paths_.active() != sends_on_ || paths_.connections() != sends_on_connection_) {
         on_active_changed(now);
     }
     if (std::exchange(wants_ready_paths_, false)) {
@@ -63,8 +63,9 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
 
 std::optional<Draft> Session::start_draft(const Destination& destination,
                                           TrafficClass traffic_class,
-                                          TransmitBatch& batch) {
-    EpochState* epoch = sending();
+                                          TransmitBatch& batch,
+                                          EpochState* under) {
+    EpochState* epoch = under != nullptr ? under : sending();
     if (epoch == nullptr || epoch->sealed_datagrams >= wire::kMaxKeyDatagrams) {
         return std::nullopt;
     }

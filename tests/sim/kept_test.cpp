@@ -107,6 +107,30 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     call.expect_up(first, end);
 }
 
+// What was in the connection before is lost, and a new one has new keys.
+TEST(MultipathSim, WhatANodeSentIntoAConnectionComesByTheOneThatReplacesIt) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    const auto connect = [&](const char* from) {
+        call.pair.add_path(wire::kTcpPath, *base::Endpoint::parse(from), link_of(milliseconds(10)));
+        call.pair.node.session->paths().activate(wire::kTcpPath, call.pair.now);
+    };
+    connect("198.51.100.8:42000");
+    call.talk(seconds(1));
+    call.cut(wire::kTcpPath);
+    call.pair.run_for(milliseconds(200));
+    const uint32_t first = call.sent_up;
+    for (int i = 0; i < 3; ++i) {
+        call.send_up();  // the sender's timer doubles
+        call.pair.run_for(milliseconds(200 << i));
+    }
+    const uint32_t end = call.sent_up;
+    call.pair.install_epoch(2);
+    connect("198.51.100.8:42001");
+    call.pair.run_for(milliseconds(500));
+    call.expect_up(first, end);
+}
+
 // Thousands of packets sent meanwhile do not arrive as a burst.
 TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),

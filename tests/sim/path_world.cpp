@@ -319,12 +319,12 @@ void PathWorld::look_at_health() {
                 probed.to.port = each.view.port;
                 send_question(probed);
             }
-            const Health health = each.liveness.health();
-            const bool has_hole = transport == Transport::Tcp && links_[slot].has_hole &&
+            const bool is_stuck = transport == Transport::Tcp && links_[slot].has_hole &&
                                   links_[slot].tells_hole && each.liveness.timeouts() > 0;
-            has_news_ = has_news_ || health != each.view.health || has_hole != each.view.has_hole;
+            const Health health =
+                std::max(each.liveness.health(), is_stuck ? Health::Doubtful : Health::Usable);
+            has_news_ = has_news_ || health != each.view.health;
             each.view.health = health;
-            each.view.has_hole = has_hole;
         }
     }
 }
@@ -358,8 +358,7 @@ void PathWorld::decide() {
     const auto former = active();
     const bool worked = former && way(former->uplink, former->transport).has_view &&
                         way(former->uplink, former->transport).view.is_validated &&
-                        way(former->uplink, former->transport).view.health == Health::Usable &&
-                        !way(former->uplink, former->transport).view.has_hole;
+                        way(former->uplink, former->transport).view.health == Health::Usable;
     const policy::PathPlan plan =
         manager_.decide({facts, views, kPorts, kPorts[0], hints_, is_busy_}, now_);
     trace(plan);
@@ -397,8 +396,7 @@ void PathWorld::ask(const Candidate& candidate) {
     const Link& link = links_[slot];
     const Duration wakes = std::max<Duration>(link.slow_until - now_, Duration{});
     const bool is_tcp = candidate.transport == Transport::Tcp;
-    if (is_tcp &&
-        !(asked.has_view && asked.view.health == Health::Usable && !asked.view.has_hole)) {
+    if (is_tcp && !(asked.has_view && asked.view.health == Health::Usable)) {
         ++attempts_[slot];
         if (leads(slot)) {
             plan(Kind::Connected, candidate, 3 * link.rtt + wakes);

@@ -244,7 +244,6 @@ void PathWorld::trace(const policy::PathPlan& plan) const {
                 std::printf(" %s%s%s%s", name(slot, transport).c_str(),
                             carries(slot, transport) ? "+" : "-",
                             !each.has_view                       ? " none"
-                            : each.view.has_hole                 ? " hole"
                             : !each.view.is_validated            ? " unproven"
                             : each.view.health == Health::Usable ? " usable"
                                                                  : " silent",

@@ -160,6 +160,23 @@ TEST(PathManager, AnotherPortThatAnswersIsActivated) {
     EXPECT_EQ(host.manager.active(), host.moves.back().candidate);
 }
 
+// What was sent to the former port is still owed (schedule 20371 of the simulation).
+TEST(PathManager, AnotherPortThatAnswersIsActivatedWhileTheWayIsDoubtful) {
+    PathHost host = host_of(1);
+    host.udp_ports = {9347, 443};
+    host.tcp_port = 0;
+    host.fall_silent(0);
+    host.run(seconds(3));
+    PathView* view = host.view(0, Transport::Udp);
+    ASSERT_EQ(view->health, path::Health::Doubtful);
+    ASSERT_TRUE(host.moves.empty());
+    view->port = 443;
+    view->answered_at = host.now;
+    host.decide();
+    ASSERT_EQ(host.moves.size(), 1U);
+    EXPECT_EQ(host.moves.back().candidate.to.port, 443);
+}
+
 // --- UDP before TCP
 
 TEST(PathManager, TcpTakesOverAProbeTimeoutAfterItsAnswer) {
@@ -214,7 +231,7 @@ TEST(PathManager, AHoleOnTcpsUplinkIsLeft) {
     host.run(seconds(5));
     ASSERT_EQ(host.in_use(), "tcp0");
     const TimePoint since = host.now;
-    host.view(0, Transport::Tcp)->has_hole = true;  // short segments are answered
+    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
     host.view(0, Transport::Tcp)->answered_at = host.now;
     host.decide();
     host.run(seconds(1));
@@ -229,17 +246,17 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     host.fall_silent(0);
     host.run(seconds(5));
     ASSERT_EQ(host.in_use(), "tcp0");
-    host.view(0, Transport::Tcp)->has_hole = true;
+    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
     host.decide();
     host.run(milliseconds(100));
     const TimePoint since = host.now;
-    host.view(0, Transport::Tcp)->has_hole = false;
+    host.view(0, Transport::Tcp)->health = path::Health::Usable;
     host.view(0, Transport::Tcp)->opened_at = host.now;
     host.decide();
     host.run(seconds(1));
     EXPECT_EQ(host.in_use(), "tcp0");
     EXPECT_NE(PathHost::names(host.asked, since).find("tcp1"), std::string::npos);
-    host.view(0, Transport::Tcp)->has_hole = true;
+    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
     host.decide();
     EXPECT_EQ(host.in_use(), "tcp1");
 }
@@ -461,7 +478,8 @@ TEST(PathManager, AConnectionThatWorksForAMomentDoesNotKeepWhatRestsFromBeingAsk
     }
     const TimePoint since = host.now;
     for (int n = 0; n < 16; ++n) {  // a hole, and connections through it
-        host.view(0, Transport::Tcp)->has_hole = n % 2 == 0;
+        host.view(0, Transport::Tcp)->health =
+            n % 2 == 0 ? path::Health::Doubtful : path::Health::Usable;
         host.decide();
         host.run(milliseconds(n % 2 == 0 ? 260 : 100));
     }

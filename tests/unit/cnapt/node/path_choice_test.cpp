@@ -95,11 +95,19 @@ TEST_F(PathChoice, AMoveGoesToThePortThatAnswered) {
 
 TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
     paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
-    const PathView tcp = view_of_tcp(*pair_.node.session, 3, pair_.now - milliseconds(5));
+    const PathView tcp = view_of_tcp(*pair_.node.session, 3, pair_.now - milliseconds(5), false);
     EXPECT_EQ(tcp.uplink, 3);
     EXPECT_EQ(tcp.transport, Transport::Tcp);
     EXPECT_TRUE(tcp.is_validated);
     EXPECT_EQ(tcp.answered_at, pair_.now - milliseconds(5));
+    EXPECT_EQ(tcp.health, Health::Usable);
+}
+
+TEST_F(PathChoice, AConnectionThatRepeatsTheSameBytesIsDoubtful) {
+    paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
+    EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Doubtful);
+    paths().give_up(wire::kTcpPath);
+    EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Dead);
 }
 
 }  // namespace

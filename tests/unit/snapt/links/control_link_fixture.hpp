@@ -167,6 +167,7 @@ struct NodeSide final : cnapt::control_link::ControlClientHandler {
     }
     void on_stream_room() override { ++rooms; }
     void on_stream_lost() override { ++losses; }
+    void on_stream_stuck(bool is_stuck) override { stuck.push_back(is_stuck); }
     void on_closed(const cnapt::control_link::LinkEnd& end) override { closed.push_back(end); }
     void on_way_failed(const cnapt::control_link::LinkEnd& end) override {
         failed_ways.push_back(end);
@@ -187,6 +188,7 @@ struct NodeSide final : cnapt::control_link::ControlClientHandler {
     int keepalives = 0;
     int allowances = 0;
     int losses = 0;
+    std::vector<bool> stuck;
     int early = 0;  // datagrams before it was established
     int rooms = 0;
 };
