@@ -21,7 +21,7 @@ void tell_links(node::Node& node,
         }
         in_use.push_back(uplink->interface);
     }
-    capture.set_sources(capture::source_plan(node.network(), sources, node.snapt_addresses(),
+    capture.set_sources(capture::source_plan(node.network(), sources, snapt_addresses(node.links()),
                                              {config.routing_table, config.fwmark}));
     std::vector<std::string> closed;
     for (const std::string& name : in_use) {

@@ -53,7 +53,7 @@ void PortalControl::observe(base::TimePoint now) {
         UplinkHealth health;
         if (uplink != nullptr && !node::is_resting(*uplink, node_)) {
             identity = {uplink->interface_index, uplink->address};
-            health = {true, node_.works(*uplink), node_.is_needed(*uplink)};
+            health = {true, node_.paths().works(*uplink), node_.paths().is_needed(*uplink)};
         }
         if (std::exchange(known_[slot], identity) != identity) {
             watch_.remove(slot);

@@ -22,6 +22,11 @@ uint16_t SnaptLink::largest_segment(const flow::Flow& flow, base::TimePoint now)
     return session::largest_segment(destination, flow.paths.mode);
 }
 
+bool SnaptLink::goes_nowhere() const {
+    return session && active_slot() && !is_on_stream() &&
+           session->paths().path(*active_slot()).is_failing();
+}
+
 Fitness SnaptLink::fitness() const {
     if (!session || !is_up) {
         return Fitness::None;
@@ -33,6 +38,22 @@ Fitness SnaptLink::fitness() const {
         return Fitness::Unlisted;
     }
     return is_control_open ? Fitness::Good : Fitness::WithoutControl;
+}
+
+std::vector<base::IpAddress> snapt_addresses(const SnaptLinks& links) {
+    std::vector<base::IpAddress> snapts;
+    for (const auto& link : links) {
+        // A SNAPT known from hearsay must not make a tunnel an uplink by its address.
+        if (link->is_learned && !link->session) {
+            continue;
+        }
+        for (const base::IpVersion version : uplinks::kBothVersions) {
+            if (link->addresses.has(version)) {
+                snapts.push_back(link->addresses.of(version).address);
+            }
+        }
+    }
+    return snapts;
 }
 
 bool has_listed_link(const SnaptLinks& links) {

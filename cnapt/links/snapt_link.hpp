@@ -58,6 +58,8 @@ struct SnaptLink {
         return accept.has_lease(version) && !no_way_out.has(version);
     }
     bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
+    // UDP is silent and data does not go over TCP.
+    bool goes_nowhere() const;
     Fitness fitness() const;
     // The same for flows of that version.
     Fitness fitness(base::IpVersion version) const {
@@ -86,6 +88,8 @@ struct SnaptLink {
 
 using SnaptLinks = std::vector<std::unique_ptr<SnaptLink>>;
 
+// Those of SNAPTs with a session, or from the configuration.
+std::vector<base::IpAddress> snapt_addresses(const SnaptLinks& links);
 // At least one listed SNAPT is up.
 bool has_listed_link(const SnaptLinks& links);
 Fitness best_fitness(const SnaptLinks& links, base::IpVersion version);

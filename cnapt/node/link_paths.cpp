@@ -39,6 +39,26 @@ void ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
 
 }  // namespace
 
+bool LinkPaths::works(const Uplink& uplink) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+        const bool is_active = link->active_slot() == uplink.slot;
+        if (!link->session) {
+            return false;
+        }
+        const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
+        const session::Path& path = link->session->paths().path(index);
+        return path.state == session::PathState::Usable ||
+               (is_active && link->is_control_open && !path.is_failing());
+    });
+}
+
+bool LinkPaths::is_needed(const Uplink& uplink) const {
+    const auto is_up = [](const auto& link) { return link->is_up; };
+    const auto is_active = [&](const auto& link) { return link->active_slot() == uplink.slot; };
+    return std::any_of(links_.begin(), links_.end(), is_active) ||
+           std::none_of(links_.begin(), links_.end(), is_up);
+}
+
 void LinkPaths::update(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     for (const uint8_t slot : change.removed) {

@@ -1,6 +1,6 @@
 // LinkPaths: keeps the paths of each session in step with the uplinks. On an interface that has
 // addresses of both IP versions, the version in use is a path; the other becomes one when nothing
-// comes back over the first (docs/DECISIONS.md). Which path carries is chosen elsewhere. Data loop
+// comes back over the first (docs/DECISIONS.md). LinkChoice chooses the one that carries. Data loop
 // only.
 #pragma once
 
@@ -21,6 +21,10 @@ class LinkPaths {
     bool is_path(const links::SnaptLink& link, const uplinks::Uplink& uplink) const {
         return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
     }
+    // A SNAPT answers over it, as far as is known.
+    bool works(const uplinks::Uplink& uplink) const;
+    // Data goes over it, or would if it worked.
+    bool is_needed(const uplinks::Uplink& uplink) const;
 
     // --- For links with a session
     // Follows a change of the uplinks, which may also have restored a path: that one is asked.

@@ -54,12 +54,11 @@ Node::Node(io::EventLoop& loop,
           {loop, engine_, drops_, random, links_},
           {settings.ipv4, settings.ipv6, settings.max_flows, settings.journal,
            !settings.uplinks.lan.empty()},
-          [this](SnaptLink& link, TimePoint now) { note_need(link, now); },
+          [this](SnaptLink& link, TimePoint now) { choice_->note_need(link, now); },
           [this](SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
               events_.on_new_app(link, tag, name, mode);
           })
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , choice_timer_(loop, [this] { on_choice_due(); })
     , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
 
 Node::~Node() {
@@ -69,6 +68,7 @@ Node::~Node() {
             engine_.end(*link->session);
         }
     }
+    links_.clear();  // sessions end before the table of flows
 }
 
 base::Result<void> Node::start(std::string& failure) {
@@ -87,13 +87,16 @@ base::Result<void> Node::start(std::string& failure) {
         loop_, links_, *uplinks_,
         [this](const uplinks::Uplinks::Change& change) { update_all_paths(change, loop_.now()); },
         [this](SnaptLink& link) {
-            choose(link, loop_.now());
+            choice_->choose(link, loop_.now());
             engine_.pump();
         });
     monitor_ = CTN_TRY(netlink::NetMonitor::start(
         loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
-        netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
+        netlink::RouteInterest{snapt_addresses(links_), uplinks::kind_of_route}));
     paths_ = std::make_unique<LinkPaths>(links_, *uplinks_, *monitor_);
+    const ChoiceParts parts{loop_, engine_, links_, *uplinks_, *monitor_, *paths_, events_};
+    choice_ = std::make_unique<LinkChoice>(parts);
+    streams_ = std::make_unique<LinkStreams>(parts, *choice_);
     on_network_changed();
     engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
@@ -375,6 +378,10 @@ std::optional<uint8_t> Node::tos_of(const session::TransmitItem& item) {
     return has_own ? std::nullopt : std::optional(item.is_unmarked ? uint8_t{0} : tos);
 }
 
+bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
+    return streams_->send(*link_of(*item.session), item, bytes);
+}
+
 void Node::wait_writable(io::UdpSocket& socket) {
     uplinks_->wait_writable(socket);
 }
@@ -407,7 +414,7 @@ void Node::on_housekeeping() {
         if (link->session) {
             link->rates.measure_throughput(*link->session, now);
         }
-        choose(*link, now);
+        choice_->choose(*link, now);
         if (link->session && paths_->remove_spare(*link)) {
             engine_.touch(*link->session);
         }

@@ -5,9 +5,7 @@
 
 #include "cnapt/admission/flow_admission.hpp"
 #include "cnapt/node/handover_log.hpp"
-#include "cnapt/node/link_paths.hpp"
-#include "cnapt/node/node_events.hpp"
-#include "cnapt/node/path_choice.hpp"
+#include "cnapt/node/link_streams.hpp"
 #include "cnapt/node/wireless_hints.hpp"
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/uplinks.hpp"
@@ -64,27 +62,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
     // The SNAPT has no address of that version any more.
     void forget_address(SnaptLink& link, base::IpVersion version);
-    // An interface has an uplink of IPv6 and none of IPv4.
-    bool lacks_ipv4() const;
     // Control has reached the SNAPT there and knows its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
     // Keys and parameters of a new or continued association.
     base::Result<void>
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
-    // Datagrams over TCP: the queue into it, received ones, free room, the end of the connection.
-    // `slot`: of the uplink that the connection was made by, if that is known.
-    void open_stream(SnaptLink& link,
-                     dataplane::StreamPort port,
-                     const base::Endpoint& address,
-                     std::optional<uint8_t> slot);
-    void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
-    void on_stream_room(SnaptLink& link);
-    void on_stream_lost(SnaptLink& link);
-    void on_stream_stuck(SnaptLink& link, bool is_stuck);
-    // UDP is silent and data does not go over TCP.
-    static bool goes_nowhere(const SnaptLink& link);
-    void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
     // Asks whether the SNAPT still answers.
     void ask(SnaptLink& link);
@@ -94,10 +77,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void remove_link(const SnaptLink& link);
     // Sets whether the uplink is behind a captive portal: then others are preferred.
     void set_captive(uint8_t slot, bool is_captive, const std::string& portal_url);
-    // A SNAPT answers over it, as far as is known.
-    bool works(const uplinks::Uplink& uplink) const;
-    // Data goes over it, or would if it worked.
-    bool is_needed(const uplinks::Uplink& uplink) const;
     // The uplink will carry nothing more for this session: data does not wait for silence.
     void give_up(SnaptLink& link) { lose_link(link); }
 
@@ -110,10 +89,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- Observers
     const SnaptLinks& links() const { return links_; }
     admission::FlowAdmission& admission() { return admission_; }
-    const admission::FlowAdmission& admission() const { return admission_; }
     uplinks::Uplinks& uplinks() { return *uplinks_; }
     const uplinks::Uplinks& uplinks() const { return *uplinks_; }
     const LinkPaths& paths() const { return *paths_; }
+    LinkStreams& streams() { return *streams_; }
     const HandoverLog& handovers() const { return handovers_; }
     // Totals of all sessions, and of the device.
     const dataplane::PacketEngine& engine() const { return engine_; }
@@ -121,7 +100,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const netlink::NetSnapshot& network() const { return monitor_->snapshot(); }
     netlink::NetMonitor& monitor() const { return *monitor_; }
     uplinks::NearLinks near_links(uint32_t group) const;
-    std::vector<base::IpAddress> snapt_addresses() const;
 
   private:
     // --- session::SessionHost
@@ -178,31 +156,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Uplinks without carrier or route.
     void note_ways();
 
-    // node_choice.cpp: what policy::PathManager is told, and its plan carried out.
-    void add_new_paths(SnaptLink& link, base::TimePoint now) { paths_->add_new(link, now); }
-    bool is_path(const SnaptLink& link, const uplinks::Uplink& uplink) const {
-        return paths_->is_path(link, uplink);
-    }
-    // After every change, and at its deadline.
-    void choose(SnaptLink& link, base::TimePoint now);
-    void on_choice_due();
-    void set_choice_timer();
-    std::vector<policy::UplinkFacts> facts_of(const SnaptLink& link) const;
-    std::vector<policy::PathView> views_of(const SnaptLink& link) const;
-    static bool is_busy(SnaptLink& link, base::TimePoint now);
-    void note_need(SnaptLink& link, base::TimePoint now);
-    void activate(SnaptLink& link,
-                  const std::optional<policy::Candidate>& former,
-                  const policy::Candidate& next,
-                  base::TimePoint now);
-    void enter_stream(SnaptLink& link, bool was_on_stream);
-    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    void ask(SnaptLink& link, const policy::Candidate& candidate, base::TimePoint now);
-    std::string name_of(const policy::Candidate& candidate);
-    // Since when the way has been silent; now, if it is not.
-    static base::TimePoint
-    silent_since(const SnaptLink& link, const policy::Candidate& way, base::TimePoint now);
-
     io::EventLoop& loop_;
     NodeSettings settings_;
     base::Random& random_;
@@ -216,10 +169,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<netlink::NetMonitor> monitor_;
     std::unique_ptr<WirelessHints> wireless_;
     std::unique_ptr<LinkPaths> paths_;
+    std::unique_ptr<LinkChoice> choice_;
+    std::unique_ptr<LinkStreams> streams_;
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // a reload changed the outer DSCP
     io::DeadlineTimer housekeeping_;
-    io::DeadlineTimer choice_timer_;
     io::PauseWatcher pause_watcher_;
     HandoverLog handovers_;
 };

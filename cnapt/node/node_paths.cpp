@@ -30,7 +30,7 @@ void Node::on_network_changed() {
     const TimePoint now = loop_.refresh_now();
     admission_.set_on_link(
         on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link));
-    static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
+    static_cast<void>(uplinks_->set_snapts(snapt_addresses(links_)));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {
         wireless_->follow();
@@ -40,7 +40,7 @@ void Node::on_network_changed() {
 
 // A route to a SNAPT makes an uplink, too.
 void Node::follow_snapt_addresses() {
-    if (uplinks_->set_snapts(snapt_addresses())) {
+    if (uplinks_->set_snapts(snapt_addresses(links_))) {
         const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
         if (!change.added.empty() || !change.removed.empty()) {
             wireless_->follow();
@@ -49,24 +49,9 @@ void Node::follow_snapt_addresses() {
     }
 }
 
-std::vector<base::IpAddress> Node::snapt_addresses() const {
-    std::vector<base::IpAddress> snapts;
-    for (const auto& link : links_) {
-        // A SNAPT known from hearsay must not make a tunnel an uplink by its address.
-        if (link->is_learned && !link->session) {
-            continue;
-        }
-        for (const base::IpVersion version : kBothVersions) {
-            if (link->addresses.has(version)) {
-                snapts.push_back(link->addresses.of(version).address);
-            }
-        }
-    }
-    return snapts;
-}
-
 NearLinks Node::near_links(uint32_t group) const {
-    return uplinks::near_links(monitor_->snapshot(), settings_.uplinks, snapt_addresses(), group);
+    return uplinks::near_links(monitor_->snapshot(), settings_.uplinks, snapt_addresses(links_),
+                               group);
 }
 
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
@@ -109,30 +94,10 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
         if (!is_captive) {
             link->hints |= session::mask_of(slot);
         }
-        choose(*link, now);
+        choice_->choose(*link, now);
         events_.on_path_moved(*link);
     }
     engine_.pump(now);
-}
-
-bool Node::works(const Uplink& uplink) const {
-    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        const bool is_active = link->active_slot() == uplink.slot;
-        if (!link->session) {
-            return false;
-        }
-        const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
-        const session::Path& path = link->session->paths().path(index);
-        return path.state == session::PathState::Usable ||
-               (is_active && link->is_control_open && !path.is_failing());
-    });
-}
-
-bool Node::is_needed(const Uplink& uplink) const {
-    const auto is_up = [](const auto& link) { return link->is_up; };
-    const auto is_active = [&](const auto& link) { return link->active_slot() == uplink.slot; };
-    return std::any_of(links_.begin(), links_.end(), is_active) ||
-           std::none_of(links_.begin(), links_.end(), is_up);
 }
 
 void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses) {
@@ -218,16 +183,6 @@ void Node::forget_address(SnaptLink& link, base::IpVersion version) {
     leave_paths(link, version);
 }
 
-bool Node::lacks_ipv4() const {
-    const auto& uplinks = uplinks_->list();
-    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* one) {
-        return !one->address.is_v4() &&
-               std::none_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
-                   return other->address.is_v4() && other->interface_index == one->interface_index;
-               });
-    });
-}
-
 // The SNAPT has another address of that version now, or none.
 void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
     if (link.session) {
@@ -255,7 +210,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
                                           [&](uint8_t slot) { return link.active_slot() == slot; });
     paths_->update(link, change, now);
     const std::optional<uint8_t> former = link.active_slot();
-    choose(link, now);
+    choice_->choose(link, now);
     paths_->remove_cut(link);
     paths_->remove_spare(link);
     const Uplink* active = link.active_slot() ? uplinks_->at(*link.active_slot()) : nullptr;
@@ -309,14 +264,14 @@ void Node::on_pause(base::Duration pause) {
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
     if (path == wire::kTcpPath && !link->is_on_stream()) {
-        choose(*link, now);
+        choice_->choose(*link, now);
         return;
     }
     const bool is_first = !link->is_up;
     link->is_up = true;
     link->failure.note_mended(path);
     const auto transport = path == wire::kTcpPath ? policy::Transport::Tcp : policy::Transport::Udp;
-    const std::string to = name_of({path, {}, transport});
+    const std::string to = choice_->name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
         const double gap_us = static_cast<double>(base::to_us(now - link->moving_since));
@@ -331,7 +286,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     if (is_first) {
         events_.on_link_usable(*link);
     }
-    choose(*link, now);  // one that had died may be the better one
+    choice_->choose(*link, now);  // one that had died may be the better one
 }
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
@@ -339,7 +294,7 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     link->failure.note_path(path, FailureKind::Silent,
                             path == wire::kTcpPath ? "silent: nothing comes back over TCP"
                                                    : "silent: nothing comes back over UDP");
-    choose(*link, now);
+    choice_->choose(*link, now);
     if (session.paths().active() != path ||
         session.paths().path(path).state != session::PathState::Dead) {
         return;

@@ -3,6 +3,7 @@
 #include "cnapt/capture/routes.hpp"
 #include "cnapt/capture/rule_place.hpp"
 #include "cnapt/capture/source_routes.hpp"
+#include "cnapt/node/path_choice.hpp"
 #include "common/base/log.hpp"
 #include "common/netlink/netlink_route.hpp"
 

@@ -263,7 +263,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         return;
     }
     link_.failure.note_login(by);
-    node_.open_stream(link_, client_.stream(), remote, by);
+    node_.streams().open(link_, client_.stream(), remote, by);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
     const std::string& called = established.accept.node;
@@ -334,7 +334,7 @@ std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& 
 bool SnaptClient::lacks_version() const {
     const auto& uplinks = node_.uplinks().list();
     const auto is_v4 = [](const auto& one) { return one.address.is_v4(); };
-    return !uplinks.empty() && node_.lacks_ipv4() &&
+    return !uplinks.empty() && node_.uplinks().lacks_ipv4() &&
            std::all_of(addresses_.begin(), addresses_.end(), is_v4) &&
            std::none_of(uplinks.begin(), uplinks.end(),
                         [](const Uplink* uplink) { return uplink->address.is_v4(); });
@@ -364,7 +364,7 @@ void SnaptClient::on_closed(const LinkEnd& end) {
         node_.ask(link_);  // an idle one would not be missed
     }
     is_rekeying_ = false;
-    node_.close_stream(link_);
+    node_.streams().close(link_);
     fail_usage();
 }
 

@@ -14,7 +14,7 @@ bool SnaptSet::wants_nat64(const Member& member) const {
         return endpoint && endpoint->address.is_v4();
     };
     const auto& addresses = member.entry.addresses;
-    return !member.client->link().is_learned && parts_.node.lacks_ipv4() &&
+    return !member.client->link().is_learned && parts_.node.uplinks().lacks_ipv4() &&
            std::all_of(addresses.begin(), addresses.end(), is_v4);
 }
 

@@ -479,15 +479,15 @@ TEST_F(NodeTest, TcpThatHasAnsweredCarriesAfterTheHeadStartOfUdpAndIsMadeAnewWhe
     ASSERT_TRUE(link.active_slot());
     const uint8_t slot = *link.active_slot();
     const auto queue = std::make_shared<dataplane::DatagramQueue>();
-    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    node_->streams().open(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
     EXPECT_TRUE(wait([&] { return link.is_on_stream(); }));
     EXPECT_EQ(link.active_slot(), slot);
     EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
     events_.wanted.clear();
-    node_->close_stream(link);
+    node_->streams().close(link);
     EXPECT_TRUE(link.is_on_stream());
     EXPECT_EQ(events_.wanted, std::vector<uint8_t>{slot});
-    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    node_->streams().open(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
     EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
     // The connection has lost its address: UDP by another one begins anew.
     ASSERT_TRUE(
