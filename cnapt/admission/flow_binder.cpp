@@ -30,6 +30,8 @@ std::optional<std::string> FlowBinder::bind(NodeFlow& node_flow, TimePoint now) 
     } else if (decision.verdict == policy::Verdict::NoSnapt &&
                refuses(links_, flow.tuple.local.version)) {
         return "no SNAPT carries this IP version";
+    } else if (decision.verdict == policy::Verdict::Refuse) {
+        return std::string(decision.reason);
     } else if (!decision.snapt) {
         return std::nullopt;
     } else {
