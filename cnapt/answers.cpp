@@ -17,9 +17,9 @@ using config::kBitsPerByte;
 using dataplane::kMillisecondDigits;
 using dataplane::milliseconds_or_nan;
 using dataplane::text_of;
+using links::SnaptLink;
+using links::write_failure;
 using node::Node;
-using node::SnaptLink;
-using node::write_failure;
 using report::JsonWriter;
 using session::PathState;
 using session::Session;
@@ -99,8 +99,8 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
     write_reported(json, path);
     json.field("loss_down", loss_down_of(session), kLossDigits);
-    json.field("throughput_bits_per_s", link.throughput_bits_per_s);
-    write_rates(json, link.rates, dataplane::inner_bytes_sent(session),
+    json.field("throughput_bits_per_s", link.rates.throughput_bits_per_s());
+    write_rates(json, link.rates.inner(), dataplane::inner_bytes_sent(session),
                 session.counters().inner_bytes_received, now);
     dataplane::write_mtu(json, session);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
@@ -136,7 +136,7 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         json.field("snapt", link->name);
         json.field("address", address_of(*link));
         json.field("state", state_of(*link));
-        write_failure(json, link->failure);
+        write_failure(json, link->failure.latest());
         json.key("allowance");
         snapts::write_allowance(json, link->allowance);
         json.key("money");
@@ -147,10 +147,10 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
 }
 
 // A silence ends when something is heard, which is not reported.
-void write_path_failure(JsonWriter& json, node::Failure failure, const session::Path* path) {
+void write_path_failure(JsonWriter& json, links::Failure failure, const session::Path* path) {
     const bool works = path != nullptr && path->state == PathState::Usable;
     failure.is_current =
-        failure.is_current && (!works || failure.kind == node::FailureKind::Portal);
+        failure.is_current && (!works || failure.kind == links::FailureKind::Portal);
     write_failure(json, failure);
 }
 
@@ -193,7 +193,7 @@ void write_path(JsonWriter& json,
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
-    write_rates(json, link.path_rates[index], path != nullptr ? path->sent_bytes : 0,
+    write_rates(json, link.rates.outer(index), path != nullptr ? path->sent_bytes : 0,
                 path != nullptr ? path->received_bytes : 0, now);
     json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
@@ -207,7 +207,7 @@ void write_path(JsonWriter& json,
     if (link.session) {
         dataplane::write_class_ways(json, *link.session, session::mask_of(index));
     }
-    write_path_failure(json, link.path_failures[index], path);
+    write_path_failure(json, link.failure.of_path(index), path);
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);
         json.field("slot", index);
@@ -227,7 +227,7 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
     json.begin_array();
     for (const auto& link : node.links()) {
         for (const Uplink* uplink : node.uplinks().list()) {
-            if (node.is_path(*link, *uplink)) {
+            if (node.paths().is_path(*link, *uplink)) {
                 write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
         }
@@ -242,8 +242,8 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
 }
 
 void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
-    report::TrafficFigures up = dataplane::sent_figures(node.sent());
-    report::TrafficFigures down = dataplane::received_figures(node.received());
+    report::TrafficFigures up = dataplane::sent_figures(node.engine().sent());
+    report::TrafficFigures down = dataplane::received_figures(node.engine().received());
     up.bits_per_s = node.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = node.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
@@ -251,17 +251,17 @@ void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
 
 void write_handovers(JsonWriter& json, const Node& node) {
     json.begin_object();
-    json.field("count", node.handover_count());
+    json.field("count", node.handovers().count());
     json.key("last");
-    if (node.handovers().empty()) {
+    const auto& last = node.handovers().last();
+    if (!last) {
         json.null();
     } else {
-        const node::Handover& last = node.handovers().back();
         json.begin_object();
-        json.field("at", last.at_utc_s);
-        json.field("from", last.from);
-        json.field("to", last.to);
-        json.field("gap_ms", last.gap_ms, kMillisecondDigits);
+        json.field("at", last->at_utc_s);
+        json.field("from", last->from);
+        json.field("to", last->to);
+        json.field("gap_ms", last->gap_ms, kMillisecondDigits);
         json.end_object();
     }
     json.end_object();
@@ -296,7 +296,7 @@ void write_private_places(JsonWriter& json, const DaemonInfo& info) {
 }
 
 std::string status_json(Node& node, const DaemonInfo& info) {
-    const report::ClassFigureTable classes = node.sent();
+    const report::ClassFigureTable classes = node.engine().sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -306,10 +306,10 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("tunnel", tunnel_state(node, info.is_capturing));
     json.field("kill_switch", info.is_kill_switch);
     json.key("refused_versions").begin_array();
-    if (info.captures_ipv4 && info.is_capturing && node.refuses(base::IpVersion::V4)) {
+    if (info.captures_ipv4 && info.is_capturing && refuses(node.links(), base::IpVersion::V4)) {
         json.string("IPv4");
     }
-    if (info.captures_ipv6 && info.is_capturing && node.refuses(base::IpVersion::V6)) {
+    if (info.captures_ipv6 && info.is_capturing && refuses(node.links(), base::IpVersion::V6)) {
         json.string("IPv6");
     }
     json.end_array();
@@ -331,12 +331,13 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.key("handovers");
     write_handovers(json, node);
     json.key("drops");
-    report::write_drops(json, node.all_drops());
+    report::write_drops(json, node.engine().all_drops());
     json.key("io");
-    report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
-    json.field("flows", node.flows().size());
-    json.field("flows_gave_way", node.flows().gave_way());
-    dataplane::write_kept_memory(json, node.kept_memory());
+    report::write_io(json, dataplane::io_figures(node.engine().tun(), info.slow_iterations),
+                     classes);
+    json.field("flows", node.admission().flows().size());
+    json.field("flows_gave_way", node.admission().flows().gave_way());
+    dataplane::write_kept_memory(json, node.engine().kept_memory());
     json.key("routes");
     write_routes(json, node.monitor(), info);
     json.field("state_directory", info.state_directory);
@@ -356,7 +357,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
 
 std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
-        const auto* node_flow = flow::details_as<const node::NodeFlow>(flow);
+        const auto* node_flow = flow::details_as<const admission::NodeFlow>(flow);
         if (node_flow == nullptr) {
             return;
         }
@@ -368,7 +369,7 @@ std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
             figures.snapt = node_flow->link->name;
         }
     };
-    return dataplane::flows_json(node.flows(), info.now, after, complete);
+    return dataplane::flows_json(node.admission().flows(), info.now, after, complete);
 }
 
 std::string_view name_of(control::ProtectionKind kind) {
@@ -415,7 +416,7 @@ std::string snapts_json(const Node& node, TimePoint now) {
             json.field("address", address_of(*link));
         }
         json.field("state", state_of(*link));
-        write_failure(json, link->failure);
+        write_failure(json, link->failure.latest());
         json.field("control_open", link->is_control_open);
         json.field("nat64", link->nat64 ? std::optional(link->nat64->to_string()) : std::nullopt);
         json.field("learned", link->is_learned);

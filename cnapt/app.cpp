@@ -32,8 +32,8 @@ namespace continuo::cnapt {
 using base::log;
 using base::LogLevel;
 using daemon::describe;
+using links::SnaptLink;
 using node::NodeSettings;
-using node::SnaptLink;
 using settings::CaptureConfig;
 using settings::NodeConfig;
 using settings::parse_node_config;
@@ -211,7 +211,7 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(capture_.set_up_device(failure));
     say_gateway_faults(config_.capture);
     cgroups_.mark(ruleset_->bypassed_cgroups(), capture::bypass_mark(config_.capture.fwmark));
-    node_->set_ruleset(ruleset_);
+    node_->admission().set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
         CTN_TRY(capture_.begin_at_once(ruleset_, failure));
     }
@@ -299,9 +299,9 @@ void App::let_in() {
 void App::on_link_lost(SnaptLink& link) {
     const size_t up = tell_status();
     const char* what = "does not answer";
-    if (link.failure.is_now(node::FailureKind::Ended)) {
+    if (link.failure.is_now(links::FailureKind::Ended)) {
         what = "has ended the session";
-    } else if (link.failure.is_now(node::FailureKind::LoginRefused)) {
+    } else if (link.failure.is_now(links::FailureKind::LoginRefused)) {
         what = "refuses the login";
     }
     log(LogLevel::Warning, "%s %s; %s", link.name.c_str(), what,
@@ -371,7 +371,8 @@ void App::on_streams_unwanted(SnaptLink& link) {
 
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
-    node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
+    node_->admission().flows().set_utc_offset_us(daemon::utc_us() -
+                                                 base::to_us(now.time_since_epoch()));
     follow_links();
     plain_->on_tick();
     capture_.on_tick();
@@ -438,7 +439,7 @@ std::string App::reload() {
     config_.classes = loaded.config->classes;
     config_.limits.queue_bytes = loaded.config->limits.queue_bytes;
     node_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
-    node_->set_ruleset(ruleset_);
+    node_->admission().set_ruleset(ruleset_);
     capture_.set_ruleset(ruleset_);
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }

@@ -11,7 +11,8 @@ void tell_links(node::Node& node,
                 const settings::CaptureConfig& config,
                 bool has_names,
                 capture::CaptureSwitch& capture) {
-    capture.set_near(node.near_links(capture::near_group(config)), node.on_link().near());
+    capture.set_near(node.near_links(capture::near_group(config)),
+                     node.admission().on_link().near());
     std::vector<capture::SourceUplink> sources;
     std::vector<std::string> in_use;
     for (const uplinks::Uplink* uplink : node.uplinks().list()) {
@@ -20,7 +21,7 @@ void tell_links(node::Node& node,
         }
         in_use.push_back(uplink->interface);
     }
-    capture.set_sources(capture::source_plan(node.network(), sources, node.snapt_addresses(),
+    capture.set_sources(capture::source_plan(node.network(), sources, snapt_addresses(node.links()),
                                              {config.routing_table, config.fwmark}));
     std::vector<std::string> closed;
     for (const std::string& name : in_use) {

@@ -26,7 +26,7 @@ names::ResolverWatch::Settings settings_of(const settings::NodeConfig& config,
                                            const Node& node) {
     names::ResolverWatch::Settings settings;
     settings.received = [&node] { return received_by(node); };
-    settings.carries = [&node](base::IpVersion version) { return node.carries(version); };
+    settings.carries = [&node](base::IpVersion version) { return carries(node.links(), version); };
     settings.captures_ipv4 = config.capture.ipv4;
     settings.captures_ipv6 = config.capture.ipv6;
     settings.is_off = !config.dns.servers.empty();
@@ -102,7 +102,7 @@ std::vector<base::IpPrefix> PlainControl::not_forwarded() const {
 }
 
 void PlainControl::tell() {
-    capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
+    capture_.set_carries_ipv6(carries(node_.links(), base::IpVersion::V6));
     node_.monitor().watch(this, resolvers_.servers(), netlink::WatchRank::Second);
     uplinks::PlainPlaces places{denied(), {}, node::carriers_in_use(node_)};
     std::vector<base::IpPrefix> near = config_.exclude;

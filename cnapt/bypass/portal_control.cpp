@@ -53,7 +53,7 @@ void PortalControl::observe(base::TimePoint now) {
         UplinkHealth health;
         if (uplink != nullptr && !node::is_resting(*uplink, node_)) {
             identity = {uplink->interface_index, uplink->address};
-            health = {true, node_.works(*uplink), node_.is_needed(*uplink)};
+            health = {true, node_.paths().works(*uplink), node_.paths().is_needed(*uplink)};
         }
         if (std::exchange(known_[slot], identity) != identity) {
             watch_.remove(slot);
@@ -70,7 +70,7 @@ void PortalControl::observe(base::TimePoint now) {
 std::optional<base::Endpoint> PortalControl::snapt_for(const Uplink& uplink) {
     const auto& links = node_.links();
     for (size_t tried = 0; tried < links.size(); ++tried) {
-        const node::SnaptLink& link = *links[next_snapt_++ % links.size()];
+        const links::SnaptLink& link = *links[next_snapt_++ % links.size()];
         const uplinks::SnaptAddresses& snapt = link.addresses;
         if (link.is_learned && (!link.session || snapt.in_use != uplink.address.version)) {
             continue;
@@ -152,8 +152,8 @@ std::optional<capture::PortalBypass> PortalControl::bypass_of(const Uplink& upli
 std::string PortalControl::refusals() const {
     std::string text;
     for (const auto& link : node_.links()) {
-        if (link->failure.is_now(node::FailureKind::LoginRefused)) {
-            text += "; " + link->name + ": " + link->failure.text;
+        if (link->failure.is_now(links::FailureKind::LoginRefused)) {
+            text += "; " + link->name + ": " + link->failure.latest().text;
         }
     }
     return text;

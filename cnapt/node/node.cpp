@@ -20,12 +20,14 @@ namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 constexpr base::Duration kDoubtInterval = base::seconds(1);
-constexpr base::Duration kThroughputInterval = base::seconds(1);
 // The node ignores which of its ports a datagram came to.
 constexpr uint16_t kNoPort = 0;
 // A link without an uplink for this long is lost; before that a new address may come.
 constexpr base::Duration kMaxWithoutUplink = base::seconds(10);
-constexpr size_t kWorkerQueue = 1024;
+// Most packets per wake-up: with more, the device's queue could overflow meanwhile.
+constexpr size_t kMostBeforeRest = 12;
+// A shorter pause saves nothing.
+constexpr base::Duration kShortestRest = base::microseconds(100);
 
 // A path that is dead may come back soon: control and flows stay meanwhile.
 bool is_without_way(const SnaptLink& link) {
@@ -48,26 +50,25 @@ Node::Node(io::EventLoop& loop,
               *this,
               drops_,
               {kSmallPackets, kLargePackets, session::kMaxKeptBytes, settings.recording.packets})
-    , slots_(settings.max_flows)
-    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
+    , admission_(
+          {loop, engine_, drops_, random, links_},
+          {settings.ipv4, settings.ipv6, settings.max_flows, settings.journal,
+           !settings.uplinks.lan.empty()},
+          [this](SnaptLink& link, TimePoint now) { choice_->note_need(link, now); },
+          [this](SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
+              events_.on_new_app(link, tag, name, mode);
+          })
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , wait_timer_(loop, [this] { on_wait_over(); })
-    , choice_timer_(loop, [this] { on_choice_due(); })
     , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
 
 Node::~Node() {
-    worker_.reset();
-    journal_.reset();  // the bindings outlive this process
-    const TimePoint now = loop_.now();
-    flows_.for_each([&](Flow& flow) {
-        end_flow(flow, now);
-        flows_.erase(flow);
-    });
+    admission_.end_all();
     for (const auto& link : links_) {
         if (link->session) {
             engine_.end(*link->session);
         }
     }
+    links_.clear();  // sessions end before the table of flows
 }
 
 base::Result<void> Node::start(std::string& failure) {
@@ -76,26 +77,26 @@ base::Result<void> Node::start(std::string& failure) {
         dataplane::count_written(info, written, flow::Direction::Down);
     };
     CTN_TRY(engine_.open_tun(settings_.device, {}, on_written, [this] { on_tun_readable(); }));
-    if (!settings_.journal.empty()) {
-        failure = "cannot use " + settings_.journal;
-        journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
-    }
-    failure = "cannot look up processes";
-    lookup_ = std::make_shared<process::ProcessLookup>(CTN_TRY(process::ProcessLookup::open()));
-    if (is_gateway()) {
-        failure = "cannot ask for connections of the LAN";
-        tracking_ = std::make_shared<netfilter::NetfilterClient>(
-            CTN_TRY(netfilter::NetfilterClient::open()));
-    }
-    worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
+    CTN_TRY(admission_.start(failure));
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<uplinks::Uplinks>(
         loop_, settings_.uplinks,
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
         [this] { engine_.pump(); });
+    wireless_ = std::make_unique<WirelessHints>(
+        loop_, links_, *uplinks_,
+        [this](const uplinks::Uplinks::Change& change) { update_all_paths(change, loop_.now()); },
+        [this](SnaptLink& link) {
+            choice_->choose(link, loop_.now());
+            engine_.pump();
+        });
     monitor_ = CTN_TRY(netlink::NetMonitor::start(
         loop_, [](const netlink::NetEvent&) {}, [this] { on_network_changed(); },
-        netlink::RouteInterest{snapt_addresses(), uplinks::kind_of_route}));
+        netlink::RouteInterest{snapt_addresses(links_), uplinks::kind_of_route}));
+    paths_ = std::make_unique<LinkPaths>(links_, *uplinks_, *monitor_);
+    const ChoiceParts parts{loop_, engine_, links_, *uplinks_, *monitor_, *paths_, events_};
+    choice_ = std::make_unique<LinkChoice>(parts);
+    streams_ = std::make_unique<LinkStreams>(parts, *choice_);
     on_network_changed();
     engine_.watch_tun();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
@@ -145,26 +146,17 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         link.session = std::move(fresh);
         engine_.add(*link.session);
         link.choice = {};
-        // Flows keep their SNAPT and go on in the new association.
         if (former) {
-            flows_.for_each([&](Flow& flow) {
-                auto* node_flow = flow::details_as<NodeFlow>(flow);
-                const bool is_bound =
-                    node_flow->link == &link && flow.state != flow::FlowState::Refused;
-                if (is_bound && (flow.owner == former.get() || flow.owner == nullptr)) {
-                    former->detach(flow, now);
-                    link.session->attach(flow);
-                }
-            });
+            admission_.move_flows(link, *former, now);
             engine_.end(*former);
-            link.measured_bytes = 0;
+            link.rates.restart();
         }
     }
     link.accept = accept;
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
-    name_apps(link);
-    add_paths(link, now);  // open_stream() follows, which chooses one
+    admission_.tell_apps(link);
+    paths_->add(link, now);  // open_stream() follows, which chooses one
     engine_.touch(*link.session);
     engine_.pump(now);
     return {};
@@ -199,24 +191,8 @@ void Node::ask(SnaptLink& link) {
     }
 }
 
-bool Node::has_listed_link() const {
-    return std::any_of(links_.begin(), links_.end(),
-                       [](const auto& link) { return fitness(*link) > Fitness::Unlisted; });
-}
-
-bool Node::has_flows(const SnaptLink& link) {
-    if (link.session && link.session->flows() != 0) {
-        return true;
-    }
-    bool is_bound = false;  // a refused one is, and not attached any more
-    flows_.for_each([&](const Flow& flow) {
-        is_bound = is_bound || flow::details_as<const NodeFlow>(flow)->link == &link;
-    });
-    return is_bound;
-}
-
 void Node::remove_link(const SnaptLink& link) {
-    CTN_ASSERT(!has_flows(link));
+    CTN_ASSERT(!admission_.has_flows(link));
     if (link.session) {
         engine_.end(*link.session);
     }
@@ -270,6 +246,57 @@ void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
     }
 }
 
+void Node::on_tun_readable() {
+    const TimePoint now = loop_.now();
+    const bool is_stream = loop_.is_steady();
+    const uint64_t waiting = is_stream ? queued_bytes() : 0;
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->session->set_arrivals_gathered(loop_.has_rested());
+        }
+    }
+    size_t packets = 0;
+    const size_t bytes = engine_.tun().read_burst(
+        now, is_stream, dataplane::kTunBurst,
+        [&](packet::PacketPtr packet) {
+            ++packets;
+            admission_.on_packet(std::move(packet), now);
+        },
+        [&] {
+            engine_.pump(now);
+            return true;
+        },
+        [] { return true; });
+    loop_.note_moved(bytes);
+    engine_.flush();  // replies to refused flows
+    engine_.pump(now);
+    if (is_stream && packets <= kMostBeforeRest && queued_bytes() == waiting + bytes) {
+        rest(now);
+    }
+}
+
+uint64_t Node::queued_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& link : links_) {
+        bytes += link->session ? link->session->queued_bytes() : 0;
+    }
+    return bytes;
+}
+
+// All packets that just came are held, and so will be the next ones. Nothing is due before the hold
+// of the first one ends.
+void Node::rest(TimePoint now) {
+    base::Duration least = io::kLongestRest;
+    for (const auto& link : links_) {
+        if (const auto patience = link->session ? link->session->patience(now) : std::nullopt) {
+            least = std::min(least, *patience);
+        }
+    }
+    if (least >= kShortestRest && !engine_.driver().is_holding()) {
+        loop_.rest(least);
+    }
+}
+
 SnaptLink* Node::link_of(const Session& session) const {
     for (const auto& link : links_) {
         if (link->session.get() == &session) {
@@ -280,24 +307,14 @@ SnaptLink* Node::link_of(const Session& session) const {
     return nullptr;
 }
 
-// Every flow was made here and is bound to one SNAPT: packets from another one belong to no flow.
-Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
-    Flow* flow = flows_.find(tuple);
-    const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
-    const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
-                                node_flow->link->session.get() == &session &&
-                                !node_flow->is_unknown;
-    return is_bound_to_it ? flow : nullptr;
-}
-
 Flow* Node::on_flow_opened(Session& session,
                            const session::FlowOpening& opening,
                            TimePoint /*now*/) {
-    return flow_of(session, opening.tuple);
+    return admission_.flow_of(session, opening.tuple);
 }
 
 Flow* Node::find_flow(Session& session, const packet::FiveTuple& tuple) {
-    return flow_of(session, tuple);
+    return admission_.flow_of(session, tuple);
 }
 
 void Node::deliver(Session& /*session*/,
@@ -305,34 +322,12 @@ void Node::deliver(Session& /*session*/,
                    const packet::HeaderFields& fields,
                    base::ByteView payload,
                    TimePoint now) {
-    if (is_unknown(flow)) {
+    if (admission::is_unknown(flow)) {
         drops_.add(DropReason::NoBinding);
         return;
     }
-    dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
+    dataplane::track(admission_.flows(), flow, flow::Direction::Down, fields, now);
     engine_.deliver(fields, payload, flow);
-}
-
-// A flow that was bound to that SNAPT before this process started. The node may have nothing more
-// to send, or sent it before there was a session, when it was dropped and the flow started unbound.
-Flow* Node::resume_flow(const Session& session,
-                        const packet::PacketSummary& summary,
-                        TimePoint now) {
-    if (!journal_ || !journal_->is_bound_to(summary.tuple, link_of(session)->name)) {
-        return nullptr;
-    }
-    Flow* flow = flows_.find(summary.tuple);
-    if (flow == nullptr) {
-        return begin_flow(summary, now);
-    }
-    auto& node_flow = *flow::details_as<NodeFlow>(*flow);
-    if (node_flow.link != nullptr || flow->state == flow::FlowState::Refused) {
-        return nullptr;
-    }
-    if (node_flow.waits_until == base::kNever) {
-        bind(node_flow, now);
-    }
-    return flow;
 }
 
 // A packet without a flow is unsolicited: a SNAPT cannot open connections to the node.
@@ -341,32 +336,30 @@ Flow* Node::deliver_whole(Session& session,
                           base::MutableByteView packet,
                           TimePoint now) {
     const auto summary =
-        dataplane::identify(packet, packet::NodeSide::Destination, fragments_down_, drops_, now);
+        dataplane::identify(packet, packet::NodeSide::Destination, fragments_, drops_, now);
     if (!summary) {
         return nullptr;
     }
-    Flow* flow = flow_of(session, summary->tuple);
+    SnaptLink& link = *link_of(session);
+    Flow* flow = admission_.flow_of(session, summary->tuple);
     if (flow == nullptr) {
-        flow = resume_flow(session, *summary, now);
+        flow = admission_.on_stray(link, *summary, packet, now);
     }
     if (flow == nullptr) {
-        drops_.add(DropReason::NoBinding);
-        reset_unknown(*link_of(session), *summary, packet, now);
         return nullptr;
     }
-    flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
-    const SnaptLink& link = *link_of(session);
+    admission_.flows().on_packet(*flow, flow::Direction::Down, *summary, now);
     if ((summary->tcp_flags & packet::tcp_flag::kSyn) != 0 &&
         (flow->paths.mode == base::PathMode::Packet || link.addresses.has(base::IpVersion::V6))) {
         // SNAPT may not have known the mode yet, nor that other uplinks have IPv6.
-        packet::clamp_mss(packet, largest_segment(link, *flow, now), false);
+        packet::clamp_mss(packet, link.largest_segment(*flow, now), false);
     }
     engine_.deliver_whole(packet, summary->payload_offset, *flow);
     return flow;
 }
 
 void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint now) {
-    flows_.on_ended_there(flow, now);
+    admission_.flows().on_ended_there(flow, now);
 }
 
 void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
@@ -385,6 +378,10 @@ std::optional<uint8_t> Node::tos_of(const session::TransmitItem& item) {
     return has_own ? std::nullopt : std::optional(item.is_unmarked ? uint8_t{0} : tos);
 }
 
+bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
+    return streams_->send(*link_of(*item.session), item, bytes);
+}
+
 void Node::wait_writable(io::UdpSocket& socket) {
     uplinks_->wait_writable(socket);
 }
@@ -393,45 +390,39 @@ void Node::on_too_big(const session::TransmitItem& item) {
     engine_.on_too_big(item);
 }
 
-void Node::measure_throughput(SnaptLink& link, TimePoint now) {
-    const base::Duration span = now - link.measured_at;
-    if (!link.session || span < kThroughputInterval) {
-        return;
+void Node::look_at_rates(TimePoint now) {
+    uint64_t up_bytes = 0;
+    for (const report::ClassFigures& figures : engine_.sent()) {
+        up_bytes += figures.inner_bytes;
     }
-    const session::SessionCounters& counters = link.session->counters();
-    uint64_t bytes = counters.bytes_received + counters.overhead_sent();
-    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        bytes += link.session->class_counters(traffic_class).wire_bytes;
+    rates_.look(up_bytes, engine_.received().inner_bytes, now);
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->rates.look(*link->session, now);
+        }
     }
-    if (link.measured_at != TimePoint{} && bytes >= link.measured_bytes) {
-        constexpr uint64_t kBitsPerByteAndSecond = 8'000'000;
-        link.throughput_bits_per_s = (bytes - link.measured_bytes) * kBitsPerByteAndSecond /
-                                     static_cast<uint64_t>(base::to_us(span));
-    }
-    link.measured_bytes = bytes;
-    link.measured_at = now;
 }
 
 void Node::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
     engine_.flush();
-    flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
-    ask_signals(now);
+    admission_.expire(now);
+    wireless_->ask_signals(now);
     follow_snapt_addresses();
     for (const auto& link : links_) {
-        measure_throughput(*link, now);
-        choose(*link, now);
-        remove_spare_paths(*link);
+        if (link->session) {
+            link->rates.measure_throughput(*link->session, now);
+        }
+        choice_->choose(*link, now);
+        if (link->session && paths_->remove_spare(*link)) {
+            engine_.touch(*link->session);
+        }
         if (is_without_way(*link) && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }
     }
     engine_.pump(now);
-}
-
-void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
-    ruleset_ = std::move(ruleset);
 }
 
 void Node::set_classes(const dataplane::ClassTable& table) {

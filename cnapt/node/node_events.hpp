@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <string>
 
+namespace continuo::cnapt::links {
+struct SnaptLink;
+}
+
 namespace continuo::cnapt::node {
 
-struct SnaptLink;
+using links::SnaptLink;
 
 // Told on the data loop.
 class NodeEvents {

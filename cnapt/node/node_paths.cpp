@@ -1,4 +1,4 @@
-// Node: the choice of the uplink for each SNAPT.
+// Node: addresses of SNAPTs, of both IP versions, and the uplinks that lead there.
 #include "cnapt/node/node.hpp"
 #include "common/base/log.hpp"
 
@@ -18,62 +18,60 @@ using uplinks::Uplinks;
 
 namespace {
 
-constexpr size_t kKeptHandovers = 32;
 constexpr base::Duration kControlInterval = base::seconds(2);
+
+bool is_udp_port(const SnaptLink& link, uint16_t port) {
+    return std::find(link.udp_ports.begin(), link.udp_ports.end(), port) != link.udp_ports.end();
+}
+
 }  // namespace
 
 void Node::on_network_changed() {
     const TimePoint now = loop_.refresh_now();
-    on_link_ = on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link);
-    static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
+    admission_.set_on_link(
+        on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link));
+    static_cast<void>(uplinks_->set_snapts(snapt_addresses(links_)));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {
-        follow_wireless();
+        wireless_->follow();
     }
     update_all_paths(change, now);
 }
 
 // A route to a SNAPT makes an uplink, too.
 void Node::follow_snapt_addresses() {
-    if (uplinks_->set_snapts(snapt_addresses())) {
+    if (uplinks_->set_snapts(snapt_addresses(links_))) {
         const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
         if (!change.added.empty() || !change.removed.empty()) {
-            follow_wireless();
+            wireless_->follow();
             update_all_paths(change, loop_.now());
         }
     }
 }
 
-std::vector<base::IpAddress> Node::snapt_addresses() const {
-    std::vector<base::IpAddress> snapts;
-    for (const auto& link : links_) {
-        // A SNAPT known from hearsay must not make a tunnel an uplink by its address.
-        if (link->is_learned && !link->session) {
-            continue;
-        }
-        for (const base::IpVersion version : kBothVersions) {
-            if (link->addresses.has(version)) {
-                snapts.push_back(link->addresses.of(version).address);
-            }
-        }
-    }
-    return snapts;
-}
-
 NearLinks Node::near_links(uint32_t group) const {
-    return uplinks::near_links(monitor_->snapshot(), settings_.uplinks, snapt_addresses(), group);
+    return uplinks::near_links(monitor_->snapshot(), settings_.uplinks, snapt_addresses(links_),
+                               group);
 }
 
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
     for (const auto& link : links_) {
         for (const uint8_t slot : change.removed) {
-            link->path_failures[slot] = {};
+            link->failure.forget_path(slot);
         }
         update_paths(*link, change, now);
     }
     note_ways();
     engine_.pump(now);
     events_.on_network_changed();
+}
+
+void Node::note_ways() {
+    for (const auto& link : links_) {
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->failure.note_network(*uplink, link->addresses, monitor_->snapshot());
+        }
+    }
 }
 
 void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_url) {
@@ -88,96 +86,118 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
     const TimePoint now = loop_.refresh_now();
     for (const auto& link : links_) {
         if (is_captive) {
-            note_path(*link, slot, FailureKind::Portal, "a captive portal answers in its place");
+            link->failure.note_path(slot, FailureKind::Portal,
+                                    "a captive portal answers in its place");
         } else {
-            note_mended(*link, slot, FailureKind::Portal);
+            link->failure.note_mended(slot, FailureKind::Portal);
         }
         if (!is_captive) {
             link->hints |= session::mask_of(slot);
         }
-        choose(*link, now);
+        choice_->choose(*link, now);
         events_.on_path_moved(*link);
     }
     engine_.pump(now);
 }
 
-bool Node::works(const Uplink& uplink) const {
-    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        const bool is_active = link->active_slot() == uplink.slot;
-        if (!link->session) {
-            return false;
+void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses) {
+    if (!link.session && !addresses.empty()) {
+        link.addresses.in_use = addresses.front().address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint& known = link.addresses.of(version);
+        const auto first =
+            std::find_if(addresses.begin(), addresses.end(),
+                         [&](const base::Endpoint& one) { return one.address.version == version; });
+        const bool is_known =
+            std::any_of(addresses.begin(), addresses.end(), [&](const base::Endpoint& one) {
+                return known.port != 0 && one.address == known.address;
+            });
+        // Data leaves the address in use when control has reached another.
+        const bool is_in_use = link.session && link.addresses.in_use == version && known.port != 0;
+        if (first != addresses.end() && !is_known && !is_in_use) {
+            set_address(link, *first);
         }
-        const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
-        const session::Path& path = link->session->paths().path(index);
-        return path.state == session::PathState::Usable ||
-               (is_active && link->is_control_open && !path.is_failing());
-    });
+    }
+    link.offered = addresses;
+    watch_routes(link);
+    follow_snapt_addresses();  // control begins by the uplinks that lead there
+    note_ways();
 }
 
-bool Node::is_needed(const Uplink& uplink) const {
-    const auto is_up = [](const auto& link) { return link->is_up; };
-    const auto is_active = [&](const auto& link) { return link->active_slot() == uplink.slot; };
-    return std::any_of(links_.begin(), links_.end(), is_active) ||
-           std::none_of(links_.begin(), links_.end(), is_up);
+void Node::on_reached(SnaptLink& link,
+                      const base::Endpoint& address,
+                      const control::Accept& accept) {
+    link.udp_ports = accept.udp_ports;
+    if (link.udp_ports.empty()) {
+        link.udp_ports = {address.port};
+    }
+    // A new association starts where control got through.
+    if (!link.active_slot() || !accept.continued) {
+        link.addresses.in_use = address.address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint known = link.addresses.of(version);
+        const bool is_reached = address.address.version == version;
+        const bool is_same = !is_reached || known.address == address.address;
+        if (is_reached || known.port != 0) {
+            if (!is_same || !is_udp_port(link, known.port)) {
+                set_address(link, is_reached ? address : known);
+            }
+        }
+    }
+}
+
+// Those that data goes to, which control may know no more, and those that control tries.
+void Node::watch_routes(const SnaptLink& link) {
+    std::vector<base::IpAddress> watched;
+    for (const base::IpVersion version : kBothVersions) {
+        if (link.addresses.has(version)) {
+            watched.push_back(link.addresses.of(version).address);
+        }
+    }
+    for (const base::Endpoint& one : link.offered) {
+        watched.push_back(one.address);
+    }
+    monitor_->watch(&link, std::move(watched));
+}
+
+// Uses the control port unless the SNAPT has named others for UDP.
+void Node::set_address(SnaptLink& link, base::Endpoint address) {
+    if (!link.udp_ports.empty() && !is_udp_port(link, address.port)) {
+        address.port = link.udp_ports.front();
+    }
+    const base::IpVersion version = address.address.version;
+    link.addresses.of(version) = address;
+    watch_routes(link);
+    leave_paths(link, version);
+}
+
+void Node::forget_address(SnaptLink& link, base::IpVersion version) {
+    link.addresses.of(version) = {};
+    const base::IpVersion other =
+        version == base::IpVersion::V4 ? base::IpVersion::V6 : base::IpVersion::V4;
+    if (link.addresses.in_use == version && link.addresses.has(other)) {
+        link.addresses.in_use = other;
+    }
+    leave_paths(link, version);
+}
+
+// The SNAPT has another address of that version now, or none.
+void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
+    if (link.session) {
+        const TimePoint now = loop_.now();
+        paths_->leave(link, version, now);
+        update_paths(link, {}, now);
+    }
 }
 
 void Node::ask_all(SnaptLink& link) {
-    if (!link.session) {
-        return;
-    }
-    const TimePoint now = loop_.refresh_now();
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (is_added(paths.path(uplink->slot))) {
-            paths.ask(uplink->slot, now);
-            paths.ask_again(uplink->slot, now);
-        }
-    }
-    if (link.is_on_stream()) {
-        paths.ask(wire::kTcpPath, now);
-    }
-    const auto active = paths.active();
-    if (active && paths.path(*active).state == session::PathState::Challenged) {
-        paths.announce_again(now);  // its next announcement may be far off
-    }
-    engine_.touch(*link.session);
-    engine_.pump(now);
-}
-
-// The change of the network may have restored a path.
-void Node::add_paths(SnaptLink& link, TimePoint now) {
-    add_new_paths(link, now);
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry()) {
-            continue;
-        }
-        if (paths.path(uplink->slot).is_failing()) {
-            link.hints |= session::mask_of(uplink->slot);
-        }
-    }
-}
-
-void Node::add_new_paths(SnaptLink& link, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() || is_added(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
-            continue;
-        }
-        paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
-        if (link.is_on_stream()) {
-            paths.give_up(uplink->slot);  // must answer before it takes over
-        }
-    }
-}
-
-// Withdraws the paths: they must carry no copies and no share in either direction. When they
-// return, another network may be behind them.
-void Node::remove_cut_paths(SnaptLink& link) {
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() && link.active_slot() != uplink->slot) {
-            link.session->paths().remove(uplink->slot);
-        }
+    if (link.session) {
+        const TimePoint now = loop_.refresh_now();
+        paths_->ask_all(link, now);
+        engine_.touch(*link.session);
+        engine_.pump(now);
     }
 }
 
@@ -186,31 +206,13 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         events_.on_path_moved(link);
         return;
     }
-    session::PathSet& paths = link.session->paths();
-    bool has_lost_way = false;
-    for (const uint8_t slot : change.removed) {
-        paths.remove(slot);
-        if (link.active_slot() == slot) {
-            link.moving_since = now;
-            has_lost_way = true;
-        }
-        if (link.stream_slot == slot) {
-            link.stream_slot.reset();  // the connection has lost its address
-        }
-    }
-    add_paths(link, now);
-    for (const uint8_t slot : change.resized) {
-        if (const Uplink* uplink = uplinks_->at(slot)) {
-            paths.set_mtu(slot, uplink->mtu, now);
-        }
-    }
-    for (const uint8_t slot : change.joined) {
-        ask_joined(link, slot, now);
-    }
+    const bool has_lost_way = std::any_of(change.removed.begin(), change.removed.end(),
+                                          [&](uint8_t slot) { return link.active_slot() == slot; });
+    paths_->update(link, change, now);
     const std::optional<uint8_t> former = link.active_slot();
-    choose(link, now);
-    remove_cut_paths(link);
-    remove_spare_paths(link);
+    choice_->choose(link, now);
+    paths_->remove_cut(link);
+    paths_->remove_spare(link);
     const Uplink* active = link.active_slot() ? uplinks_->at(*link.active_slot()) : nullptr;
     const bool has_route =
         active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
@@ -221,6 +223,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         // after the uplink's.
         events_.on_path_moved(link);
     }
+    session::PathSet& paths = link.session->paths();
     const session::PathState state =
         link.active_slot() ? paths.path(*link.active_slot()).state : session::PathState::Unknown;
     if (state == session::PathState::Challenged && !link.is_on_stream()) {
@@ -229,31 +232,52 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     engine_.touch(*link.session);
 }
 
+void Node::on_pause(base::Duration pause) {
+    const TimePoint now = loop_.now();
+    if (std::any_of(links_.begin(), links_.end(),
+                    [](const auto& link) { return link->session != nullptr; })) {
+        base::log(base::LogLevel::Info, "did not run for %lld ms: asking all paths",
+                  static_cast<long long>(base::to_ms(pause)));
+    }
+    for (const auto& link : links_) {
+        if (!link->session) {
+            continue;
+        }
+        link->session->paths().on_pause(now);
+        if (!link->active_slot()) {
+            link->moving_since = now;
+        }
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->hints |= session::mask_of(uplink->slot);
+        }
+        if (monitor_) {
+            update_paths(*link, {}, now);
+        }
+        link->control_asked_at = now;
+        events_.on_path_moved(*link);
+    }
+    events_.on_network_changed();  // it may have woken up in another place
+    // The wake-up has just begun: sending comes at its end.
+    loop_.post([this] { engine_.pump(); });
+}
+
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
     if (path == wire::kTcpPath && !link->is_on_stream()) {
-        choose(*link, now);
+        choice_->choose(*link, now);
         return;
     }
     const bool is_first = !link->is_up;
     link->is_up = true;
-    note_mended(*link, path, link->path_failures[path].kind);
+    link->failure.note_mended(path);
     const auto transport = path == wire::kTcpPath ? policy::Transport::Tcp : policy::Transport::Udp;
-    const std::string to = name_of({path, {}, transport});
+    const std::string to = choice_->name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
-        Handover handover;
-        handover.at_utc_s = std::time(nullptr);
-        handover.from = link->moving_from;
-        handover.to = to;
-        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
-        if (handovers_.size() >= kKeptHandovers) {
-            handovers_.erase(handovers_.begin());
-        }
-        handovers_.push_back(handover);
-        ++handover_count_;
+        const double gap_us = static_cast<double>(base::to_us(now - link->moving_since));
+        handovers_.add(link->name, {std::time(nullptr), link->moving_from, to, gap_us / 1000.0},
+                       now);
         ++link->handovers;
-        log_handover(*link, handover, now);
     }
     if (is_active) {
         link->moving_since = base::kNever;
@@ -262,15 +286,15 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     if (is_first) {
         events_.on_link_usable(*link);
     }
-    choose(*link, now);  // one that had died may be the better one
+    choice_->choose(*link, now);  // one that had died may be the better one
 }
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
-    note_path(*link, path, FailureKind::Silent,
-              path == wire::kTcpPath ? "silent: nothing comes back over TCP"
-                                     : "silent: nothing comes back over UDP");
-    choose(*link, now);
+    link->failure.note_path(path, FailureKind::Silent,
+                            path == wire::kTcpPath ? "silent: nothing comes back over TCP"
+                                                   : "silent: nothing comes back over UDP");
+    choice_->choose(*link, now);
     if (session.paths().active() != path ||
         session.paths().path(path).state != session::PathState::Dead) {
         return;

@@ -46,7 +46,7 @@ std::vector<PingDesk::Asked> PingDesk::paths_of(const SnaptLink& link) const {
                          link.session->paths().path(index).answers});
     };
     for (const Uplink* uplink : node_.uplinks().list()) {
-        if (node_.is_path(link, *uplink)) {
+        if (node_.paths().is_path(link, *uplink)) {
             add(uplink->slot, *uplink);
         }
     }

@@ -3,6 +3,7 @@
 #include "cnapt/capture/routes.hpp"
 #include "cnapt/capture/rule_place.hpp"
 #include "cnapt/capture/source_routes.hpp"
+#include "cnapt/node/path_choice.hpp"
 #include "common/base/log.hpp"
 #include "common/netlink/netlink_route.hpp"
 
@@ -97,7 +98,7 @@ bool is_resting(const SnaptLink& link,
 bool is_resting(const Uplink& uplink, const Node& node) {
     return uplink.is_tunnel &&
            std::none_of(node.links().begin(), node.links().end(),
-                        [&](const auto& link) { return node.is_path(*link, uplink); });
+                        [&](const auto& link) { return node.paths().is_path(*link, uplink); });
 }
 
 std::vector<IpPrefix> carriers(const netlink::NetSnapshot& network) {

@@ -18,8 +18,8 @@ using control_link::ControlUplink;
 using control_link::ControlUplinks;
 using control_link::LinkEnd;
 using daemon::describe;
-using node::failure_of;
-using node::FailureKind;
+using links::failure_of;
+using links::FailureKind;
 using node::Node;
 using settings::NodeConfig;
 using settings::SnaptEntry;
@@ -92,7 +92,7 @@ control::ClientParameters login_parameters(const NodeConfig& config,
 }
 
 SnaptClient::SnaptClient(Node& node,
-                         node::SnaptLink& link,
+                         links::SnaptLink& link,
                          control_link::ControlThread& thread,
                          io::EventLoop& loop,
                          Answers answers)
@@ -262,8 +262,8 @@ void SnaptClient::on_established(const base::Endpoint& remote,
             describe(done.error()).c_str());
         return;
     }
-    Node::note_login(link_, by);
-    node_.open_stream(link_, client_.stream(), remote, by);
+    link_.failure.note_login(by);
+    node_.streams().open(link_, client_.stream(), remote, by);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
     const std::string& called = established.accept.node;
@@ -278,12 +278,12 @@ bool SnaptClient::is_untold() {
     if (told_failures_.size() >= kMaxToldFailures) {
         told_failures_.clear();
     }
-    return told_failures_.insert(link_.failure.text).second;
+    return told_failures_.insert(link_.failure.latest().text).second;
 }
 
 void SnaptClient::on_rejected(const control::Reject& reject) {
     link_.is_control_open = false;
-    Node::note_failure(link_, failure_of(reject, std::time(nullptr)), std::nullopt);
+    link_.failure.note(failure_of(reject, std::time(nullptr)), std::nullopt);
     if (is_untold()) {
         log(LogLevel::Warning, "%s refused: %s", link_.name.c_str(), reject.text.c_str());
     }
@@ -334,7 +334,7 @@ std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& 
 bool SnaptClient::lacks_version() const {
     const auto& uplinks = node_.uplinks().list();
     const auto is_v4 = [](const auto& one) { return one.address.is_v4(); };
-    return !uplinks.empty() && node_.lacks_ipv4() &&
+    return !uplinks.empty() && node_.uplinks().lacks_ipv4() &&
            std::all_of(addresses_.begin(), addresses_.end(), is_v4) &&
            std::none_of(uplinks.begin(), uplinks.end(),
                         [](const Uplink* uplink) { return uplink->address.is_v4(); });
@@ -342,18 +342,19 @@ bool SnaptClient::lacks_version() const {
 
 void SnaptClient::on_closed(const LinkEnd& end) {
     const bool was_open = std::exchange(link_.is_control_open, false);
-    node::Failure failure = failure_of(end, was_open, std::time(nullptr));
+    links::Failure failure = failure_of(end, was_open, std::time(nullptr));
     if (failure.kind == FailureKind::NoNetwork && lacks_version()) {
         failure.text = "no network: this one has IPv6 alone, and no NAT64 that leads to the "
                        "SNAPT's IPv4 address; give it a name or an IPv6 address";
     }
-    Node::note_failure(link_, std::move(failure), slot_of(end.uplink));
-    const FailureKind kind = link_.failure.kind;
+    link_.failure.note(std::move(failure), slot_of(end.uplink));
+    const FailureKind kind = link_.failure.latest().kind;
     const bool is_over = kind == FailureKind::Ended || kind == FailureKind::Replaced;
     if (is_over) {
-        log(LogLevel::Warning, "%s: %s", link_.name.c_str(), link_.failure.text.c_str());
+        log(LogLevel::Warning, "%s: %s", link_.name.c_str(), link_.failure.latest().text.c_str());
     } else if (was_open) {
-        log(LogLevel::Info, "%s: %s; data goes on", link_.name.c_str(), link_.failure.text.c_str());
+        log(LogLevel::Info, "%s: %s; data goes on", link_.name.c_str(),
+            link_.failure.latest().text.c_str());
     } else {
         on_failed_attempt(end);
     }
@@ -363,12 +364,12 @@ void SnaptClient::on_closed(const LinkEnd& end) {
         node_.ask(link_);  // an idle one would not be missed
     }
     is_rekeying_ = false;
-    node_.close_stream(link_);
+    node_.streams().close(link_);
     fail_usage();
 }
 
 void SnaptClient::on_way_failed(const LinkEnd& end) {
-    Node::note_way(link_, failure_of(end, false, std::time(nullptr)), slot_of(end.uplink));
+    link_.failure.note_way(failure_of(end, false, std::time(nullptr)), slot_of(end.uplink));
 }
 
 void SnaptClient::on_failed_attempt(const LinkEnd& end) {
@@ -377,7 +378,8 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     // disabled.
     const bool is_doubted =
         link_.doubted_at != base::TimePoint{} && loop_.now() - link_.doubted_at < kDoubtCounts;
-    if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {
+    if (link_.failure.latest().kind == FailureKind::LoginRefused &&
+        (is_doubted || is_session_gone_)) {
         node_.give_up(link_);
     }
     for (const ControlUplink& by : end.failed_by) {
@@ -396,10 +398,10 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
         client_.set_uplinks(uplinks());
     }
     if (is_untold()) {
-        const std::string_view kind = to_string(link_.failure.kind);
+        const std::string_view kind = to_string(link_.failure.latest().kind);
         log(LogLevel::Warning, "%s: no control link to %s (%.*s): %s; trying again",
             link_.name.c_str(), end.remote.value_or(link_.address()).to_string().c_str(),
-            static_cast<int>(kind.size()), kind.data(), link_.failure.text.c_str());
+            static_cast<int>(kind.size()), kind.data(), link_.failure.latest().text.c_str());
     }
 }
 

@@ -48,7 +48,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
 
     // All must outlive this.
     SnaptClient(node::Node& node,
-                node::SnaptLink& link,
+                links::SnaptLink& link,
                 control_link::ControlThread& thread,
                 io::EventLoop& loop,
                 Answers answers);
@@ -60,8 +60,8 @@ class SnaptClient final : public control_link::ControlClientHandler {
                              std::vector<base::Endpoint> addresses);
     void stop() { client_.stop(); }
 
-    const node::SnaptLink& link() const { return link_; }
-    node::SnaptLink& link() { return link_; }
+    const links::SnaptLink& link() const { return link_; }
+    links::SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplinks()); }
     // The host's network has changed: an unreachable SNAPT may now be reached by the best route.
     void on_network_changed();
@@ -69,7 +69,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void connect_by(uint8_t slot);
     void stay() { client_.stay(); }
     // Data goes nowhere.
-    bool is_lost() const { return !link_.is_up || node::Node::goes_nowhere(link_); }
+    bool is_lost() const { return !link_.is_up || link_.goes_nowhere(); }
     // Addresses that it already has do not cause a reconnect.
     void set_addresses(std::vector<base::Endpoint> addresses) {
         if (addresses == addresses_) {
@@ -114,10 +114,12 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void on_usage(const control::UsageReply& reply) override;
     void on_session_state(bool known) override;
     void on_allowance(const control::Allowance& allowance) override;
-    void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
-    void on_stream_room() override { node_.on_stream_room(link_); }
-    void on_stream_lost() override { node_.on_stream_lost(link_); }
-    void on_stream_stuck(bool is_stuck) override { node_.on_stream_stuck(link_, is_stuck); }
+    void on_datagrams(dataplane::DatagramQueue& queue) override {
+        node_.streams().on_datagrams(link_, queue);
+    }
+    void on_stream_room() override { node_.streams().on_room(link_); }
+    void on_stream_lost() override { node_.streams().on_lost(link_); }
+    void on_stream_stuck(bool is_stuck) override { node_.streams().on_stuck(link_, is_stuck); }
     void on_closed(const control_link::LinkEnd& end) override;
     void on_way_failed(const control_link::LinkEnd& end) override;
 
@@ -135,7 +137,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void fail_usage();
 
     node::Node& node_;
-    node::SnaptLink& link_;
+    links::SnaptLink& link_;
     io::EventLoop& loop_;
     Answers answers_;
     control_link::ControlClient client_;

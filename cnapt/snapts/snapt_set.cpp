@@ -15,7 +15,7 @@ namespace continuo::cnapt::snapts {
 using base::log;
 using base::LogLevel;
 using daemon::describe;
-using node::SnaptLink;
+using links::SnaptLink;
 using settings::SnaptEntry;
 
 namespace {
@@ -203,14 +203,13 @@ void SnaptSet::on_looked_up(const SnaptEntry& entry,
     }
     if (found.empty() && !asked->client->is_started()) {
         const bool has_network = !parts_.node.uplinks().list().empty();
-        node::Node::note_failure(
-            asked->client->link(),
+        asked->client->link().failure.note(
             has_network
-                ? node::make_failure(node::FailureKind::NameNotFound, "name not found: " + names,
-                                     std::time(nullptr))
-                : node::make_failure(node::FailureKind::NoNetwork,
-                                     "no network: no interface to the Internet has an address",
-                                     std::time(nullptr)),
+                ? links::make_failure(links::FailureKind::NameNotFound, "name not found: " + names,
+                                      std::time(nullptr))
+                : links::make_failure(links::FailureKind::NoNetwork,
+                                      "no network: no interface to the Internet has an address",
+                                      std::time(nullptr)),
             std::nullopt);
     }
     use(*asked, std::move(found));
@@ -288,7 +287,7 @@ void SnaptSet::follow_directories() {
 
 // The last one that answers is better than none.
 void SnaptSet::drop_retired(base::TimePoint now) {
-    if (!parts_.node.has_listed_link()) {
+    if (!has_listed_link(parts_.node.links())) {
         return;
     }
     for (size_t i = members_.size(); i-- > 0;) {
@@ -296,7 +295,7 @@ void SnaptSet::drop_retired(base::TimePoint now) {
         const bool is_due =
             member.retired_at != base::kNever && now - member.retired_at >= kRetiredKept;
         SnaptLink& link = member.client->link();
-        if (!is_due || parts_.node.has_flows(link)) {
+        if (!is_due || parts_.node.admission().has_flows(link)) {
             continue;
         }
         log(LogLevel::Info, "%s: not listed any more, and without flows: left",

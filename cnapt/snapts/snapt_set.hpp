@@ -45,7 +45,7 @@ class SnaptSet {
     void on_tick(base::TimePoint now);
 
     // Null: no such SNAPT, or no open control link.
-    SnaptClient* client_of(const node::SnaptLink& link);
+    SnaptClient* client_of(const links::SnaptLink& link);
     // Asks every SNAPT that has a session with this node, and adds the answers; names those that do
     // not answer in kUsageAnswerTime. Above kMaxUsageQuestions the oldest gets a partial answer.
     void ask_usage(const std::string& line, OnUsage on_usage);

@@ -14,7 +14,7 @@ bool SnaptSet::wants_nat64(const Member& member) const {
         return endpoint && endpoint->address.is_v4();
     };
     const auto& addresses = member.entry.addresses;
-    return !member.client->link().is_learned && parts_.node.lacks_ipv4() &&
+    return !member.client->link().is_learned && parts_.node.uplinks().lacks_ipv4() &&
            std::all_of(addresses.begin(), addresses.end(), is_v4);
 }
 
@@ -49,7 +49,7 @@ void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>&
 
 // The path has answered since its uplink came, so a prefix of a former network does not count.
 bool SnaptSet::is_reached_by_nat64(const Member& member) {
-    const node::SnaptLink& link = member.client->link();
+    const links::SnaptLink& link = member.client->link();
     if (!member.nat64 || !link.session || !link.active_slot() || member.client->is_lost()) {
         return false;
     }
@@ -150,7 +150,7 @@ void SnaptSet::on_unreached(const base::Endpoint& remote) {
 
 void SnaptSet::prove_nat64() {
     for (const Member& member : members_) {
-        const node::SnaptLink& link = member.client->link();
+        const links::SnaptLink& link = member.client->link();
         if (pref64_ && member.nat64 && link.is_control_open &&
             member.nat64->contains(link.stream_address.address)) {
             pref64_->prove(*member.nat64);

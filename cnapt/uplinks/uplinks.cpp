@@ -464,6 +464,16 @@ bool Uplinks::has_neighbour(const netlink::UsableAddress& own) const {
     });
 }
 
+bool Uplinks::lacks_ipv4() const {
+    const auto uplinks = list();
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* one) {
+        return !one->address.is_v4() &&
+               std::none_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+                   return other->address.is_v4() && other->interface_index == one->interface_index;
+               });
+    });
+}
+
 std::vector<const Uplink*> Uplinks::list() const {
     std::vector<const Uplink*> list;
     for (const auto& uplink : slots_) {

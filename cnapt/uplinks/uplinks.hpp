@@ -131,6 +131,8 @@ class Uplinks {
     // Null for a free slot and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
+    // An interface has an uplink of IPv6 and none of IPv4.
+    bool lacks_ipv4() const;
     void wait_writable(const io::UdpSocket& socket);
     uint64_t failed() const { return failed_; }
     uint32_t fwmark() const { return rules_.fwmark; }

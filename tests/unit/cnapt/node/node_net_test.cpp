@@ -18,6 +18,8 @@
 namespace continuo::cnapt::node {
 namespace {
 
+using admission::kMaxResetsPerSecond;
+using admission::NodeFlow;
 using base::DropReason;
 using base::Endpoint;
 using base::IpVersion;
@@ -88,10 +90,10 @@ class NodeTest : public test::NetNamespaceTest {
     void set_policy(std::string_view rules) {
         auto parsed = classifier::parse_policy("version = 1\n" + std::string(rules), "policy.toml");
         ASSERT_TRUE(parsed.ruleset);
-        node_->set_ruleset(parsed.ruleset);
+        node_->admission().set_ruleset(parsed.ruleset);
     }
     bool wait(const std::function<bool()>& done) { return loop_.run_until(done, kPatience); }
-    uint64_t drops(DropReason reason) const { return node_->all_drops().count(reason); }
+    uint64_t drops(DropReason reason) const { return node_->engine().all_drops().count(reason); }
 
     static UniqueFd open_socket(int type, const char* local = "192.0.0.5:0") {
         UniqueFd fd(::socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -144,7 +146,7 @@ class NodeTest : public test::NetNamespaceTest {
     }
     std::string refused_reason() {
         std::string reason = "no flow";
-        node_->flows().for_each([&](const flow::Flow& flow) {
+        node_->admission().flows().for_each([&](const flow::Flow& flow) {
             reason = static_cast<const NodeFlow*>(flow.details)->refused_reason;
         });
         return reason;
@@ -180,7 +182,7 @@ class NodeTest : public test::NetNamespaceTest {
     // The SNAPT of the only flow; empty while there is none, or not one only.
     std::string flow_snapt() {
         std::string name;
-        node_->flows().for_each([&](const flow::Flow& flow) {
+        node_->admission().flows().for_each([&](const flow::Flow& flow) {
             const SnaptLink* link = static_cast<const NodeFlow*>(flow.details)->link;
             name += link == nullptr ? "none" : link->name;
         });
@@ -219,8 +221,8 @@ TEST_F(NodeTest, WithoutASnaptAFlowWaitsAndIsNotRefused) {
     EXPECT_EQ(refused_reason(), "");
     say_hello(datagrams);
     EXPECT_TRUE(wait([&] { return drops(DropReason::NoSession) == 2; }));
-    EXPECT_EQ(node_->flows().size(), 1U);
-    EXPECT_FALSE(node_->has_listed_link());
+    EXPECT_EQ(node_->admission().flows().size(), 1U);
+    EXPECT_FALSE(has_listed_link(node_->links()));
 }
 
 TEST_F(NodeTest, AFlowThatWaitedForASnaptIsRefusedByTheFirstPacketAfterwards) {
@@ -264,7 +266,7 @@ TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredBeginsAtAnother) {
     lost.is_up = false;
     EXPECT_TRUE(wait([&] { return flow_snapt() == "zrh-2"; }));
     EXPECT_EQ(error_of(stream), 0);
-    EXPECT_FALSE(node_->has_flows(lost));
+    EXPECT_FALSE(node_->admission().has_flows(lost));
 }
 
 TEST_F(NodeTest, AConnectionThatALostSnaptHasNotAnsweredIsRefusedWhereNoneCarriesIt) {
@@ -288,7 +290,7 @@ TEST_F(NodeTest, AConnectionWaitsForItsSnaptWhileNoneAnswersAndOnceItWasAnswered
     ASSERT_TRUE(wait([&] { return flow_snapt() == "zrh-1"; }));
     const auto repeated = [&] {
         uint64_t packets = 0;
-        node_->flows().for_each([&](const flow::Flow& flow) {
+        node_->admission().flows().for_each([&](const flow::Flow& flow) {
             packets = flow.queue.packets + flow.counters->counters.packets_up.load();
         });
         return packets;
@@ -298,7 +300,7 @@ TEST_F(NodeTest, AConnectionWaitsForItsSnaptWhileNoneAnswersAndOnceItWasAnswered
     ASSERT_TRUE(wait([&] { return repeated() > before; }));
     EXPECT_EQ(flow_snapt(), "zrh-1") << "nobody else answers";
     bring_up(establish("192.0.2.1:9348", "zrh-2"));
-    node_->flows().for_each([](flow::Flow& flow) { flow.was_answered = true; });
+    node_->admission().flows().for_each([](flow::Flow& flow) { flow.was_answered = true; });
     const uint64_t again = repeated();
     ASSERT_TRUE(wait([&] { return repeated() > again; }));
     EXPECT_EQ(flow_snapt(), "zrh-1") << "its connection is there";
@@ -313,7 +315,7 @@ TEST_F(NodeTest, TcpInMidstreamThatNobodyKnowsIsReset) {
     const SocketAddress name(Endpoint{remote, 0});
     ASSERT_GT(::sendto(raw.value(), packet.data(), packet.size(), 0, name.data(), name.size()), 0);
     ASSERT_TRUE(wait([&] { return drops(DropReason::NoBinding) == 1; }));
-    EXPECT_EQ(node_->flows().size(), 0U);
+    EXPECT_EQ(node_->admission().flows().size(), 0U);
     std::array<uint8_t, 100> reply{};
     ASSERT_TRUE(
         wait([&] { return ::recv(listener.value(), reply.data(), reply.size(), 0) >= 40; }));
@@ -331,9 +333,10 @@ TEST_F(NodeTest, WhatComesForAConnectionThatNobodyKnowsIsResetAndNeverReachesThe
     };
     const auto queued = [&] { return link.session->queued_bytes(); };
     EXPECT_FALSE(from_snapt(kSyn));
-    EXPECT_EQ(node_->flows().size(), 0U) << "a SYN begins nothing here, and is not answered";
+    EXPECT_EQ(node_->admission().flows().size(), 0U)
+        << "a SYN begins nothing here, and is not answered";
     EXPECT_FALSE(from_snapt(kAck));
-    ASSERT_EQ(node_->flows().size(), 1U) << "that of the reset";
+    ASSERT_EQ(node_->admission().flows().size(), 1U) << "that of the reset";
     const uint64_t one = queued();
     EXPECT_GT(one, 0U);
     EXPECT_FALSE(from_snapt(kSyn)) << "the flow of a reset opens no way to the host";
@@ -347,7 +350,7 @@ TEST_F(NodeTest, WhatComesForAConnectionThatNobodyKnowsIsResetAndNeverReachesThe
         (void)from_snapt(kAck);
     }
     EXPECT_EQ(queued(), kMaxResetsPerSecond * one) << "in one second";
-    EXPECT_EQ(node_->flows().size(), 1U);
+    EXPECT_EQ(node_->admission().flows().size(), 1U);
 }
 
 TEST_F(NodeTest, WhatHasNotItsOwnSourceIsNotCarried) {
@@ -358,7 +361,7 @@ TEST_F(NodeTest, WhatHasNotItsOwnSourceIsNotCarried) {
                  53,
                  {1, 2, 3}});
     EXPECT_TRUE(wait([&] { return drops(DropReason::NotOurSource) == 1; }));
-    EXPECT_EQ(node_->flows().size(), 0U);
+    EXPECT_EQ(node_->admission().flows().size(), 0U);
 }
 
 TEST_F(NodeTest, SessionNumbersOfItsOwnAreDifferent) {
@@ -446,8 +449,8 @@ TEST_F(NodeTest, ASessionIsDoubtedOnlyForADatagramThatWasSent) {
 
 TEST_F(NodeTest, ALinkThatControlReachedIsNotUpBeforeAPathAnswers) {
     SnaptLink& link = establish("192.0.2.1:9347");
-    EXPECT_FALSE(node_->has_listed_link());
-    EXPECT_FALSE(node_->has_flows(link));
+    EXPECT_FALSE(has_listed_link(node_->links()));
+    EXPECT_FALSE(node_->admission().has_flows(link));
     const UniqueFd datagrams = open_socket(SOCK_DGRAM);
     connect_to(datagrams, "198.51.100.1:53");
     say_hello(datagrams);
@@ -461,12 +464,13 @@ TEST_F(NodeTest, AFlowThatTheSnaptClosesEnds) {
     const UniqueFd datagrams = open_socket(SOCK_DGRAM);
     connect_to(datagrams, "198.51.100.1:53");
     say_hello(datagrams);
-    ASSERT_TRUE(wait([&] { return node_->flows().size() == 1; }));
-    node_->flows().for_each([&](flow::Flow& flow) {
-        node_->on_flows_closed(*link.session, flow, loop_.now());
+    ASSERT_TRUE(wait([&] { return node_->admission().flows().size() == 1; }));
+    node_->admission().flows().for_each([&](flow::Flow& flow) {
+        session::SessionHost& host = *node_;
+        host.on_flows_closed(*link.session, flow, loop_.now());
         EXPECT_EQ(flow.expires_at, loop_.now() + flow::timeout::kEndedThere);
     });
-    EXPECT_TRUE(wait([&] { return node_->flows().size() == 0; }));
+    EXPECT_TRUE(wait([&] { return node_->admission().flows().size() == 0; }));
 }
 
 // Nobody answers there by UDP.
@@ -475,15 +479,15 @@ TEST_F(NodeTest, TcpThatHasAnsweredCarriesAfterTheHeadStartOfUdpAndIsMadeAnewWhe
     ASSERT_TRUE(link.active_slot());
     const uint8_t slot = *link.active_slot();
     const auto queue = std::make_shared<dataplane::DatagramQueue>();
-    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    node_->streams().open(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
     EXPECT_TRUE(wait([&] { return link.is_on_stream(); }));
     EXPECT_EQ(link.active_slot(), slot);
     EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
     events_.wanted.clear();
-    node_->close_stream(link);
+    node_->streams().close(link);
     EXPECT_TRUE(link.is_on_stream());
     EXPECT_EQ(events_.wanted, std::vector<uint8_t>{slot});
-    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    node_->streams().open(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
     EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
     // The connection has lost its address: UDP by another one begins anew.
     ASSERT_TRUE(

@@ -18,7 +18,7 @@ using Slots = std::vector<uint8_t>;
 const SnaptAddresses kSnapt(*base::Endpoint::parse("198.51.100.2:9347"));
 
 // The data of the link goes by that uplink.
-void use(node::SnaptLink& link, uint8_t slot) {
+void use(links::SnaptLink& link, uint8_t slot) {
     policy::UplinkFacts only;
     only.slot = slot;
     const std::array<uint16_t, 1> ports = {9347};
@@ -274,7 +274,7 @@ TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself
     const auto is_last_resort = [&] {
         return Uplinks::is_last_resort(uplink(1), kSnapt, snapshot_);
     };
-    node::SnaptLink link;
+    links::SnaptLink link;
     link.addresses = kSnapt;
     const auto rests = [&](uint8_t slot) {
         return node::is_resting(link, uplink(slot), {}, *uplinks_, snapshot_);

@@ -1,16 +1,11 @@
-// Node: datagrams over TCP, inside the control link, while UDP does not get through.
-#include "cnapt/node/node.hpp"
-#include "common/base/log.hpp"
+#include "cnapt/node/link_streams.hpp"
 
 #include <algorithm>
 
 namespace continuo::cnapt::node {
 
 using base::TimePoint;
-using session::PathState;
-using uplinks::kBothVersions;
 using uplinks::Uplink;
-using uplinks::Uplinks;
 
 namespace {
 
@@ -19,18 +14,18 @@ constexpr uint16_t kUnknownPort = 0;
 
 }  // namespace
 
-void Node::open_stream(SnaptLink& link,
+void LinkStreams::open(SnaptLink& link,
                        dataplane::StreamPort port,
                        const base::Endpoint& address,
                        std::optional<uint8_t> slot) {
-    const TimePoint now = loop_.now();
+    const TimePoint now = parts_.loop.now();
     link.stream = std::move(port);
     link.stream_address = address;
     link.stream_slot = slot;
     link.stream_opened_at = now;
     link.is_stream_stuck = false;
     if (!slot) {
-        const Uplink* best = uplinks_->best_for(link.addresses, monitor_->snapshot());
+        const Uplink* best = parts_.uplinks.best_for(link.addresses, parts_.monitor.snapshot());
         link.stream_slot = best != nullptr ? std::optional(best->slot) : std::nullopt;
     }
     if (!link.session) {
@@ -45,75 +40,72 @@ void Node::open_stream(SnaptLink& link,
     if (link.is_on_stream() && link.stream_slot == link.active_slot()) {
         paths.activate(wire::kTcpPath, now);  // by the new connection
     }
-    choose(link, now);
-    engine_.pump(now);
+    choice_.choose(link, now);
+    parts_.engine.pump(now);
 }
 
-void Node::close_stream(SnaptLink& link) {
+void LinkStreams::close(SnaptLink& link) {
     link.stream = {};
     link.stream_slot.reset();
     if (!link.session) {
         return;
     }
-    const TimePoint now = loop_.now();
+    const TimePoint now = parts_.loop.now();
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream()) {
         link.moving_since = std::min(link.moving_since, now);
     }
-    choose(link, now);
-    engine_.pump(now);
+    choice_.choose(link, now);
+    parts_.engine.pump(now);
 }
 
-void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
+void LinkStreams::on_datagrams(SnaptLink& link, dataplane::DatagramQueue& queue) {
     if (!link.session || !link.stream) {
         queue.clear();
         return;
     }
-    const TimePoint now = loop_.now();
+    const TimePoint now = parts_.loop.now();
     const auto hand_over = [&](std::span<session::ReceivedDatagram> datagrams) {
         link.session->on_datagrams(datagrams, now);
-        loop_.note_moved(datagrams.front().bytes.size());
+        parts_.loop.note_moved(datagrams.front().bytes.size());
     };
     // Datagrams that SNAPT repeats were sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };
-    engine_.receiver().pull(queue, link.local_id, link.stream_address, kUnknownPort, is_allowed,
-                            hand_over);
-    engine_.flush();
-    engine_.touch(*link.session);
-    engine_.pump(now);
+    parts_.engine.receiver().pull(queue, link.local_id, link.stream_address, kUnknownPort,
+                                  is_allowed, hand_over);
+    parts_.engine.flush();
+    parts_.engine.touch(*link.session);
+    parts_.engine.pump(now);
 }
 
-void Node::on_stream_room(SnaptLink& link) {
+void LinkStreams::on_room(SnaptLink& link) {
     if (link.session && link.stream) {
         link.session->paths().set_room(wire::kTcpPath, link.stream.queue->room_bytes());
-        engine_.touch(*link.session);
-        engine_.pump();
+        parts_.engine.touch(*link.session);
+        parts_.engine.pump();
     }
 }
 
 // The announcement creates the next connection, and makes SNAPT repeat datagrams under way.
-void Node::on_stream_lost(SnaptLink& link) {
+void LinkStreams::on_lost(SnaptLink& link) {
     if (link.session && link.is_on_stream() && link.stream) {
-        const TimePoint now = loop_.now();
+        const TimePoint now = parts_.loop.now();
         link.session->paths().activate(wire::kTcpPath, now);
-        engine_.touch(*link.session);
-        engine_.pump(now);
+        parts_.engine.touch(*link.session);
+        parts_.engine.pump(now);
     }
 }
 
-void Node::on_stream_stuck(SnaptLink& link, bool is_stuck) {
+void LinkStreams::on_stuck(SnaptLink& link, bool is_stuck) {
     link.is_stream_stuck = is_stuck;
-    choose(link, loop_.now());
-    engine_.pump(loop_.now());
+    choice_.choose(link, parts_.loop.now());
+    parts_.engine.pump(parts_.loop.now());
 }
 
-bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
-    return engine_.send_stream(link_of(*item.session)->stream, item, bytes, kUnknownPort);
-}
-
-bool Node::goes_nowhere(const SnaptLink& link) {
-    return link.session && link.active_slot() && !link.is_on_stream() &&
-           link.session->paths().path(*link.active_slot()).is_failing();
+bool LinkStreams::send(const SnaptLink& link,
+                       const session::TransmitItem& item,
+                       base::ByteView bytes) const {
+    return parts_.engine.send_stream(link.stream, item, bytes, kUnknownPort);
 }
 
 }  // namespace continuo::cnapt::node

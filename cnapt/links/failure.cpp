@@ -1,10 +1,10 @@
-#include "cnapt/node/failure.hpp"
+#include "cnapt/links/failure.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::links {
 
 using control::CloseCause;
 using control::CloseReason;
@@ -180,4 +180,4 @@ void write_failure(report::JsonWriter& json, const Failure& failure) {
     json.end_object();
 }
 
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::links

@@ -1,4 +1,4 @@
-#include "cnapt/node/binding_journal.hpp"
+#include "cnapt/admission/binding_journal.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::admission {
 namespace {
 
 packet::FiveTuple flow(uint16_t port) {
@@ -92,4 +92,4 @@ TEST_F(BindingJournalTest, AFileThatCannotBeOpenedIsAnError) {
 }
 
 }  // namespace
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::admission

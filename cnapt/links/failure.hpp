@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::links {
 
 enum class FailureKind : uint8_t {
     None,
@@ -56,4 +56,4 @@ void follow(Failure& before, Failure next);
 // Field `last_error`: null, or an object with kind, text, at (Unix time) and current.
 void write_failure(report::JsonWriter& json, const Failure& failure);
 
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::links

@@ -1,6 +1,6 @@
-// Node: which way the data of each SNAPT takes. policy::PathManager decides; this tells it what is
-// so, and carries out its plan.
-#include "cnapt/node/node.hpp"
+#include "cnapt/node/link_choice.hpp"
+
+#include "cnapt/node/path_choice.hpp"
 #include "common/base/log.hpp"
 
 #include <algorithm>
@@ -28,8 +28,9 @@ constexpr const char* kOverTcp = "tcp";
 
 // The SNAPT does not let the node in: connecting goes on as ControlClient does it.
 bool is_refused(const SnaptLink& link) {
-    return link.failure.is_now(FailureKind::Ended) || link.failure.is_now(FailureKind::Replaced) ||
-           link.failure.is_now(FailureKind::LoginRefused);
+    return link.failure.is_now(links::FailureKind::Ended) ||
+           link.failure.is_now(links::FailureKind::Replaced) ||
+           link.failure.is_now(links::FailureKind::LoginRefused);
 }
 
 std::vector<uint8_t> slots_in(PathMask mask) {
@@ -44,11 +45,14 @@ std::vector<uint8_t> slots_in(PathMask mask) {
 
 }  // namespace
 
-std::vector<UplinkFacts> Node::facts_of(const SnaptLink& link) const {
-    const netlink::NetSnapshot& network = monitor_->snapshot();
+LinkChoice::LinkChoice(const ChoiceParts& parts)
+    : parts_(parts), timer_(parts.loop, [this] { on_due(); }) {}
+
+std::vector<UplinkFacts> LinkChoice::facts_of(const SnaptLink& link) const {
+    const netlink::NetSnapshot& network = parts_.monitor.snapshot();
     std::vector<UplinkFacts> all;
-    for (const Uplink* uplink : uplinks_->list()) {
-        if (!is_path(link, *uplink)) {
+    for (const Uplink* uplink : parts_.uplinks.list()) {
+        if (!parts_.paths.is_path(link, *uplink)) {
             continue;
         }
         UplinkFacts facts;
@@ -56,7 +60,7 @@ std::vector<UplinkFacts> Node::facts_of(const SnaptLink& link) const {
         facts.local = uplink->address;
         facts.network = uplink->interface_index;
         facts.remote = link.addresses.of(uplink->address.version).address;
-        facts.cost = uplinks_->cost_of(*uplink, link.addresses, network);
+        facts.cost = parts_.uplinks.cost_of(*uplink, link.addresses, network);
         facts.has_route = Uplinks::has_route(*uplink, link.addresses, network);
         facts.can_carry = uplink->can_carry();
         facts.must_answer_first = Uplinks::is_last_resort(*uplink, link.addresses, network);
@@ -66,9 +70,9 @@ std::vector<UplinkFacts> Node::facts_of(const SnaptLink& link) const {
     return all;
 }
 
-std::vector<PathView> Node::views_of(const SnaptLink& link) const {
+std::vector<PathView> LinkChoice::views_of(const SnaptLink& link) const {
     std::vector<PathView> views;
-    for (const Uplink* uplink : uplinks_->list()) {
+    for (const Uplink* uplink : parts_.uplinks.list()) {
         if (is_added(link.session->paths().path(uplink->slot))) {
             views.push_back(view_of_udp(*link.session, uplink->slot));
         }
@@ -80,7 +84,7 @@ std::vector<PathView> Node::views_of(const SnaptLink& link) const {
     return views;
 }
 
-bool Node::is_busy(SnaptLink& link, TimePoint now) {
+bool LinkChoice::is_busy(SnaptLink& link, TimePoint now) {
     uint64_t traffic = link.session->queued_packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         const auto& counters = link.session->class_counters(traffic_class);
@@ -93,9 +97,9 @@ bool Node::is_busy(SnaptLink& link, TimePoint now) {
 }
 
 // Flows have other paths than the active one, and one of these was heard.
-bool Node::is_spread(const SnaptLink& link, TimePoint now) const {
+bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
     const session::PathSet& paths = link.session->paths();
-    const auto all = uplinks_->list();
+    const auto all = parts_.uplinks.list();
     return link.session->uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
                return uplink->slot != link.active_slot() &&
@@ -104,18 +108,18 @@ bool Node::is_spread(const SnaptLink& link, TimePoint now) const {
 }
 
 // Packets after a pause do not wait for the next tick.
-void Node::note_need(SnaptLink& link, TimePoint now) {
+void LinkChoice::note_need(SnaptLink& link, TimePoint now) {
     if (now - link.busy_at >= kBusyFor) {
         link.busy_at = now;
         choose(link, now);
     }
 }
 
-void Node::choose(SnaptLink& link, TimePoint now) {
-    if (!link.session || !monitor_) {
+void LinkChoice::choose(SnaptLink& link, TimePoint now) {
+    if (!link.session) {
         return;
     }
-    add_new_paths(link, now);
+    parts_.paths.add_new(link, now);
     const std::vector<UplinkFacts> facts = facts_of(link);
     const std::vector<PathView> views = views_of(link);
     const uint16_t tcp_port = is_refused(link) ? 0 : std::max<uint16_t>(link.address().port, 1);
@@ -132,37 +136,37 @@ void Node::choose(SnaptLink& link, TimePoint now) {
         activate(link, former, *plan.activate, now);
     }
     if (plan.ends_attempts) {
-        events_.on_streams_unwanted(link);
+        parts_.events.on_streams_unwanted(link);
         ask_dead_paths(link, now);
     }
     for (const Candidate& candidate : plan.probe) {
         ask(link, candidate, now);
     }
     link.choose_at = plan.next_at;
-    set_choice_timer();
-    engine_.touch(*link.session);
+    set_timer();
+    parts_.engine.touch(*link.session);
 }
 
-void Node::set_choice_timer() {
+void LinkChoice::set_timer() {
     TimePoint at = base::kNever;
-    for (const auto& link : links_) {
+    for (const auto& link : parts_.links) {
         at = std::min(at, link->session ? link->choose_at : base::kNever);
     }
-    choice_timer_.set(at);
+    timer_.set(at);
 }
 
-void Node::on_choice_due() {
-    const TimePoint now = loop_.refresh_now();
-    for (const auto& link : links_) {
+void LinkChoice::on_due() {
+    const TimePoint now = parts_.loop.refresh_now();
+    for (const auto& link : parts_.links) {
         if (link->choose_at <= now) {
             choose(*link, now);
         }
     }
-    set_choice_timer();
-    engine_.pump(now);
+    set_timer();
+    parts_.engine.pump(now);
 }
 
-void Node::ask(SnaptLink& link, const Candidate& candidate, TimePoint now) {
+void LinkChoice::ask(SnaptLink& link, const Candidate& candidate, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (candidate.transport == Transport::Udp) {
         ask_path(paths, candidate, now);
@@ -174,12 +178,12 @@ void Node::ask(SnaptLink& link, const Candidate& candidate, TimePoint now) {
     if (is_open) {
         paths.ask(wire::kTcpPath, now);
     } else {
-        events_.on_stream_wanted(link, candidate.uplink);
+        parts_.events.on_stream_wanted(link, candidate.uplink);
     }
 }
 
-std::string Node::name_of(const Candidate& candidate) {
-    const Uplink* uplink = uplinks_->at(candidate.uplink);
+std::string LinkChoice::name_of(const Candidate& candidate) {
+    const Uplink* uplink = parts_.uplinks.at(candidate.uplink);
     if (candidate.transport == Transport::Tcp) {
         return kOverTcp;
     }
@@ -187,17 +191,17 @@ std::string Node::name_of(const Candidate& candidate) {
 }
 
 // The interruption of a move counts from the silence that causes it, not from its detection.
-TimePoint Node::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
+TimePoint LinkChoice::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
     const session::Path& path = link.session->paths().path(path_of(way));
     const bool is_stuck = way.transport == Transport::Tcp && link.is_stream_stuck;
     return path.is_failing() || is_stuck ? std::min(now, path.liveness.silent_since()) : now;
 }
 
-void Node::activate(SnaptLink& link,
-                    const std::optional<Candidate>& former,
-                    const Candidate& next,
-                    TimePoint now) {
-    const bool is_known = former && uplinks_->at(former->uplink) != nullptr;
+void LinkChoice::activate(SnaptLink& link,
+                          const std::optional<Candidate>& former,
+                          const Candidate& next,
+                          TimePoint now) {
+    const bool is_known = former && parts_.uplinks.at(former->uplink) != nullptr;
     if (former) {
         link.moving_since = std::min(link.moving_since, silent_since(link, *former, now));
     }
@@ -207,7 +211,7 @@ void Node::activate(SnaptLink& link,
     const bool was_on_stream = former && former->transport == Transport::Tcp;
     const bool is_elsewhere = !former || former->uplink != next.uplink;
     link.control_asked_at = now;
-    if (const Uplink* uplink = uplinks_->at(next.uplink)) {
+    if (const Uplink* uplink = parts_.uplinks.at(next.uplink)) {
         link.addresses.in_use = uplink->address.version;
     }
     if (next.transport == Transport::Tcp) {
@@ -220,13 +224,13 @@ void Node::activate(SnaptLink& link,
     }
     move_to(link.session->paths(), next, now);
     if (is_elsewhere) {
-        events_.on_path_moved(link);
+        parts_.events.on_path_moved(link);
     }
 }
 
 // Paths by UDP carry nothing meanwhile: only an answer to a question brings one back.
-void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
-    for (const Uplink* uplink : uplinks_->list()) {
+void LinkChoice::enter_stream(SnaptLink& link, bool was_on_stream) {
+    for (const Uplink* uplink : parts_.uplinks.list()) {
         link.session->paths().give_up(uplink->slot);
     }
     if (was_on_stream) {
@@ -240,12 +244,12 @@ void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
 
 // A race, and data over TCP, ask each dead path in turn. After that they are asked like any path
 // that fell silent.
-void Node::ask_dead_paths(SnaptLink& link, TimePoint now) {
+void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (link.is_on_stream()) {
         return;
     }
-    for (const Uplink* uplink : uplinks_->list()) {
+    for (const Uplink* uplink : parts_.uplinks.list()) {
         const session::Path& path = paths.path(uplink->slot);
         if (uplink->slot != link.active_slot() && path.state == PathState::Dead &&
             path.announce_again_at == base::kNever) {
@@ -254,9 +258,9 @@ void Node::ask_dead_paths(SnaptLink& link, TimePoint now) {
     }
 }
 
-void Node::leave_stream(SnaptLink& link, uint8_t slot) {
+void LinkChoice::leave_stream(SnaptLink& link, uint8_t slot) {
     const session::PathSet& paths = link.session->paths();
-    const Uplink* by = uplinks_->at(slot);
+    const Uplink* by = parts_.uplinks.at(slot);
     if (by != nullptr && paths.path(slot).state == PathState::Usable) {
         base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
                   link.name.c_str(), by->interface.c_str());

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::admission {
 
 class BindingJournal {
   public:
@@ -50,4 +50,4 @@ class BindingJournal {
     io::MappedFile file_;
 };
 
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::admission

@@ -1,12 +1,12 @@
 #include "cnapt/commands/failure_text.hpp"
-#include "cnapt/node/failure.hpp"
-#include "cnapt/node/node.hpp"
+#include "cnapt/links/failure.hpp"
+#include "cnapt/links/snapt_link.hpp"
 
 #include <cerrno>
 
 #include <gtest/gtest.h>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::links {
 
 using commands::tunnel_text;
 using control_link::LinkEnd;
@@ -196,17 +196,17 @@ TEST(FailureText, HasALineForWhatDoesNotWorkNow) {
 // A login elsewhere mends what was of the login, not what was of another path.
 TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
     SnaptLink link;
-    Node::note_failure(link, make_failure(FailureKind::TimedOut, "no answer", 1), uint8_t{0});
-    Node::note_failure(link, make_failure(FailureKind::LoginRefused, "refused", 2), uint8_t{1});
+    link.failure.note(make_failure(FailureKind::TimedOut, "no answer", 1), uint8_t{0});
+    link.failure.note(make_failure(FailureKind::LoginRefused, "refused", 2), uint8_t{1});
     EXPECT_TRUE(link.failure.is_now(FailureKind::LoginRefused));
-    EXPECT_TRUE(link.path_failures[0].is_now(FailureKind::TimedOut));
-    EXPECT_EQ(link.path_failures[1].kind, FailureKind::None) << "a refusal is of no path";
-    Node::note_login(link, uint8_t{1});
-    EXPECT_FALSE(link.failure.is_current);
-    EXPECT_TRUE(link.path_failures[0].is_current);
-    Node::note_login(link, uint8_t{0});
-    EXPECT_FALSE(link.path_failures[0].is_current);
+    EXPECT_TRUE(link.failure.of_path(0).is_now(FailureKind::TimedOut));
+    EXPECT_EQ(link.failure.of_path(1).kind, FailureKind::None) << "a refusal is of no path";
+    link.failure.note_login(uint8_t{1});
+    EXPECT_FALSE(link.failure.latest().is_current);
+    EXPECT_TRUE(link.failure.of_path(0).is_current);
+    link.failure.note_login(uint8_t{0});
+    EXPECT_FALSE(link.failure.of_path(0).is_current);
 }
 
 }  // namespace
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::links

@@ -1,11 +1,11 @@
-#include "cnapt/node/binding_journal.hpp"
+#include "cnapt/admission/binding_journal.hpp"
 
 #include "common/flow/flow_table.hpp"
 
 #include <algorithm>
 #include <bit>
 
-namespace continuo::cnapt::node {
+namespace continuo::cnapt::admission {
 
 namespace {
 
@@ -90,4 +90,4 @@ bool BindingJournal::is_bound_to(const packet::FiveTuple& flow, std::string_view
     return slot != nullptr && slot->snapt == fingerprint(snapt);
 }
 
-}  // namespace continuo::cnapt::node
+}  // namespace continuo::cnapt::admission
