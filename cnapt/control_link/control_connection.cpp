@@ -207,14 +207,7 @@ void ControlClient::Inner::update() {
                 on_sent_away();
             }
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
-            const bool told = closed->cause == control::CloseCause::Peer;
-            if (told && closed->peer.reason == control::CloseReason::Disconnected) {
-                on_sent_away();
-            }
-            if (told && closed->peer.reason == control::CloseReason::Replaced &&
-                now() - established_at_ < kStableLink) {
-                ++short_sessions_;
-            }
+            at_least = std::max(at_least, on_link_closed(*closed));
         }
         on_event(*event);
     }
@@ -235,6 +228,24 @@ void ControlClient::Inner::update() {
     }
     connection_->poller->watch(!is_held_up(), !*flushed);
     set_timer();
+}
+
+// Returns how long to wait, if the SNAPT or a rival has ended the session on purpose.
+base::Duration ControlClient::Inner::on_link_closed(const control::LinkClosed& closed) {
+    if (closed.cause != control::CloseCause::Peer) {
+        return {};
+    }
+    if (closed.peer.reason == control::CloseReason::Disconnected) {
+        on_sent_away();
+        return kMaxReconnectDelay;
+    }
+    if (closed.peer.reason != control::CloseReason::Replaced) {
+        return {};
+    }
+    if (now() - established_at_ < kStableLink) {
+        ++short_sessions_;
+    }
+    return kMinReconnectDelay;
 }
 
 void ControlClient::Inner::on_event(const control::ClientEvent& event) {
@@ -358,7 +369,7 @@ void ControlClient::Inner::fail_attempt(LinkEnd end) {
 // address that led to no link the next one is tried.
 void ControlClient::Inner::lost(base::Duration at_least) {
     const bool was_open = connection_ && connection_->open_since != base::kNever;
-    if (was_open && race_) {  // for its place
+    if (was_open && race_ && at_least == base::Duration{}) {  // for its place
         connection_.reset();
         plain_.close();
         static_cast<void>(out_->clear());
@@ -442,7 +453,6 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
             attempt_now();
         }
     } else if (connection_->control->state() == control::ClientState::Open) {
-        stay();
         static_cast<void>(connection_->control->probe(now()).has_value());
         update();
     }

@@ -150,6 +150,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     // Call after each input: events, bytes, timer. May end the connection.
     void update();
     void on_event(const control::ClientEvent& event);
+    base::Duration on_link_closed(const control::LinkClosed& closed);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
     // Ends an attempt without a TCP connection; `remote`: none if there was no address.
