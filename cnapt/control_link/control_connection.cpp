@@ -100,27 +100,17 @@ void ControlClient::Inner::attempt() {
     attempt_at_ = base::kNever;
     connection_.reset();
     end_race();
-    std::optional<base::Endpoint> remote = next_address();
-    if (!remote) {
-        fail_attempt(EDESTADDRREQ, std::nullopt);
+    if (options_.addresses.empty()) {
+        fail_attempt({{control::CloseCause::TransportClosed, {}}, false, EDESTADDRREQ, {}, {}});
         return;
     }
-    remote = allowed(*remote);
-    if (!remote) {
+    std::vector<ConnectWay> all = due_ways();
+    if (all.empty()) {
         attempt_at_ = hearsay_at_;
         set_timer();
         return;
     }
-    if (!is_proven(*remote)) {
-        hearsay_at_ = now() + kHearsayInterval;
-    }
-    std::vector<ConnectWay> all = ways(*remote);
-    for (const ConnectWay& asked : asked_) {
-        if (std::none_of(all.begin(), all.end(),
-                         [&](const ConnectWay& one) { return one.from == asked.from; })) {
-            all.push_back(asked);
-        }
-    }
+    add_asked(all);
     begin_race(std::move(all));
 }
 
@@ -191,6 +181,7 @@ void ControlClient::Inner::update() {
             connection_->open_since = now();
             established_at_ = now();
             is_sent_away_ = false;
+            lost_races_ = 0;
             let_in_by_ = connection_->remote;
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
@@ -345,14 +336,6 @@ bool ControlClient::Inner::is_held_up() {
            in_->room_bytes() < kRoomToRead;  // it may have been too late to say so
 }
 
-void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
-    LinkEnd end{{control::CloseCause::TransportClosed, {}}, false, sys_errno, remote, {}};
-    if (remote) {
-        end.uplink = options_.uplinks.of(remote->address.version);
-    }
-    fail_attempt(std::move(end));
-}
-
 void ControlClient::Inner::fail_attempt(LinkEnd end) {
     if (race_) {
         for (const ConnectWay& way : race_->ways()) {
@@ -373,6 +356,7 @@ void ControlClient::Inner::lost(base::Duration at_least) {
         connection_.reset();
         plain_.close();
         static_cast<void>(out_->clear());
+        race_->add(due_ways());
         set_timer();
         return;
     }
