@@ -19,6 +19,7 @@ ConnectRace::ConnectRace(io::EventLoop& loop,
     , ways_(std::move(ways))
     , fwmark_(fwmark)
     , timeout_(timeout)
+    , began_at_(loop.now())
     , events_(std::move(events))
     , timer_(loop, [this] { on_timer(); }) {
     ways_.resize(std::min(ways_.size(), kMaxConnectWays));
@@ -29,11 +30,16 @@ ConnectRace::ConnectRace(io::EventLoop& loop,
 void ConnectRace::begin_next() {
     attempts_.emplace_back();
     begin(attempts_.size() - 1);
+    if (attempts_.back().is_open()) {
+        next_at_ = loop_.now() + kAttemptDelay;
+    }
 }
 
 void ConnectRace::begin(size_t index) {
     const ConnectWay& way = ways_[index];
     Attempt& attempt = attempts_[index];
+    // Otherwise one that is asked for again and again would never be given up.
+    const TimePoint give_up_at = attempt.is_open() ? attempt.give_up_at : loop_.now() + timeout_;
     attempt.poller.reset();  // before its descriptor
     attempt = {};
     attempt.began_at = loop_.now();
@@ -43,30 +49,52 @@ void ConnectRace::begin(size_t index) {
         return;
     }
     attempt.fd = std::move(*fd);
-    attempt.give_up_at = loop_.now() + timeout_;
+    attempt.give_up_at = give_up_at;
     const auto ready = [this, index] { on_writable(index); };
     attempt.poller = std::make_unique<io::Poller>(loop_, attempt.fd.value(), ready, ready);
     attempt.poller->watch(false, true);
-    next_at_ = loop_.now() + kAttemptDelay;
 }
 
-void ConnectRace::add(ConnectWay way) {
-    const auto known = std::find_if(ways_.begin(), ways_.end(),
-                                    [&](const ConnectWay& one) { return one.from == way.from; });
-    const auto index = static_cast<size_t>(known - ways_.begin());
-    if (known == ways_.end()) {
-        if (ways_.size() == kMaxConnectWays) {
-            return;
+void ConnectRace::add(const std::vector<ConnectWay>& more) {
+    for (const ConnectWay& way : more) {
+        const auto known = std::find(ways_.begin(), ways_.end(), way);
+        const auto index = static_cast<size_t>(known - ways_.begin());
+        if (index < attempts_.size()) {
+            begin_anew(index);
+        } else if (&way == &more.front()) {
+            if (known != ways_.end()) {
+                ways_.erase(known);
+            }
+            add_first(way);
+        } else if (known == ways_.end() && ways_.size() < kMaxConnectWays) {
+            ways_.push_back(way);
         }
-        // Before those that have not begun.
-        ways_.insert(ways_.begin() + static_cast<std::ptrdiff_t>(attempts_.size()), std::move(way));
-        next_at_ = loop_.now();
-        timer_.set(next_at_);
-    } else if (index < attempts_.size() && !attempts_[index].is_connected &&
-               loop_.now() - attempts_[index].began_at >= kRepeatDelay) {
-        *known = std::move(way);
+    }
+    timer_.set(loop_.now());
+}
+
+void ConnectRace::add_first(const ConnectWay& way) {
+    if (ways_.size() == kMaxConnectWays && attempts_.size() == kMaxConnectWays) {
+        const auto failed = std::find_if(attempts_.begin(), attempts_.end(),
+                                         [](const Attempt& one) { return !one.is_open(); });
+        if (failed != attempts_.end()) {
+            const auto index = static_cast<size_t>(failed - attempts_.begin());
+            ways_[index] = way;
+            begin(index);
+        }
+        return;
+    }
+    if (ways_.size() == kMaxConnectWays) {
+        ways_.pop_back();
+    }
+    ways_.insert(ways_.begin() + static_cast<std::ptrdiff_t>(attempts_.size()), way);
+    next_at_ = loop_.now();
+}
+
+void ConnectRace::begin_anew(size_t index) {
+    const Attempt& attempt = attempts_[index];
+    if (!attempt.is_connected && loop_.now() - attempt.began_at >= kRepeatDelay) {
         begin(index);
-        timer_.set(loop_.now());
     }
 }
 

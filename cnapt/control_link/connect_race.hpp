@@ -26,6 +26,7 @@ inline constexpr size_t kMaxConnectWays = 8;
 struct ConnectWay {
     base::Endpoint to;
     std::optional<ControlUplink> from;  // none: as the kernel routes
+    bool operator==(const ConnectWay&) const = default;
 };
 
 class ConnectRace {
@@ -47,11 +48,14 @@ class ConnectRace {
     ConnectRace& operator=(const ConnectRace&) = delete;
     ~ConnectRace() = default;
 
+    base::TimePoint began_at() const { return began_at_; }
     const ConnectWay& first() const { return ways_.front(); }
     const std::vector<ConnectWay>& ways() const { return ways_; }  // the ways that it tries
-    // One more way, at once. One that is tried already begins anew, unless it has connected or
-    // began less than kRepeatDelay ago; beyond kMaxConnectWays it is left out.
-    void add(ConnectWay way);
+    // More ways: the first at once, the others after those that wait. One that is tried already
+    // begins anew, with what is left of its time-out, unless it has connected or began less than
+    // kRepeatDelay ago. Beyond kMaxConnectWays the first takes the place of one that waits or has
+    // failed, and the others are left out.
+    void add(const std::vector<ConnectWay>& more);
     // A way that had connected leads to no SNAPT. May call on_failed.
     void fail(size_t number);
 
@@ -68,6 +72,8 @@ class ConnectRace {
 
     void begin_next();
     void begin(size_t index);
+    void add_first(const ConnectWay& way);
+    void begin_anew(size_t index);
     void on_writable(size_t index);
     static void fail(Attempt& attempt, int sys_errno);
     void on_timer();
@@ -78,6 +84,7 @@ class ConnectRace {
     std::vector<ConnectWay> ways_;
     uint32_t fwmark_;
     base::Duration timeout_;
+    base::TimePoint began_at_;
     Events events_;
     std::vector<Attempt> attempts_;  // in the order of ways_
     base::TimePoint next_at_{};

@@ -136,8 +136,9 @@ class ControlClient {
     void restart();
     // Connects again and continues the association.
     void renew();
-    // Connects by that uplink, beside what is open or under way: the first that proves the SNAPT
-    // becomes the link. Not while a SNAPT refuses this node, or a rival takes its sessions.
+    // Connects by that uplink to each address of its IP version, beside what is open or under way:
+    // the first that proves the SNAPT becomes the link. Not while a SNAPT refuses this node, or a
+    // rival takes its sessions.
     void connect_by(ControlUplink uplink);
     // Ends attempts beside a link that is open.
     void stay();

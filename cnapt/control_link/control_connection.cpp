@@ -100,27 +100,17 @@ void ControlClient::Inner::attempt() {
     attempt_at_ = base::kNever;
     connection_.reset();
     end_race();
-    std::optional<base::Endpoint> remote = next_address();
-    if (!remote) {
-        fail_attempt(EDESTADDRREQ, std::nullopt);
+    if (options_.addresses.empty()) {
+        fail_attempt({{control::CloseCause::TransportClosed, {}}, false, EDESTADDRREQ, {}, {}});
         return;
     }
-    remote = allowed(*remote);
-    if (!remote) {
+    std::vector<ConnectWay> all = due_ways();
+    if (all.empty()) {
         attempt_at_ = hearsay_at_;
         set_timer();
         return;
     }
-    if (!is_proven(*remote)) {
-        hearsay_at_ = now() + kHearsayInterval;
-    }
-    std::vector<ConnectWay> all = ways(*remote);
-    for (const ConnectWay& asked : asked_) {
-        if (std::none_of(all.begin(), all.end(),
-                         [&](const ConnectWay& one) { return one.from == asked.from; })) {
-            all.push_back(asked);
-        }
-    }
+    add_asked(all);
     begin_race(std::move(all));
 }
 
@@ -197,6 +187,7 @@ void ControlClient::Inner::update() {
             connection_->open_since = now();
             established_at_ = now();
             is_sent_away_ = false;
+            lost_races_ = 0;
             let_in_by_ = connection_->remote;
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
@@ -214,14 +205,7 @@ void ControlClient::Inner::update() {
                 on_sent_away();
             }
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
-            const bool told = closed->cause == control::CloseCause::Peer;
-            if (told && closed->peer.reason == control::CloseReason::Disconnected) {
-                on_sent_away();
-            }
-            if (told && closed->peer.reason == control::CloseReason::Replaced &&
-                now() - established_at_ < kStableLink) {
-                ++short_sessions_;
-            }
+            at_least = std::max(at_least, on_link_closed(*closed));
         }
         on_event(*event);
     }
@@ -242,6 +226,24 @@ void ControlClient::Inner::update() {
     }
     connection_->poller->watch(!is_held_up(), !*flushed);
     set_timer();
+}
+
+// Returns how long to wait, if the SNAPT or a rival has ended the session on purpose.
+base::Duration ControlClient::Inner::on_link_closed(const control::LinkClosed& closed) {
+    if (closed.cause != control::CloseCause::Peer) {
+        return {};
+    }
+    if (closed.peer.reason == control::CloseReason::Disconnected) {
+        on_sent_away();
+        return kMaxReconnectDelay;
+    }
+    if (closed.peer.reason != control::CloseReason::Replaced) {
+        return {};
+    }
+    if (now() - established_at_ < kStableLink) {
+        ++short_sessions_;
+    }
+    return kMinReconnectDelay;
 }
 
 void ControlClient::Inner::on_event(const control::ClientEvent& event) {
@@ -341,14 +343,6 @@ bool ControlClient::Inner::is_held_up() {
            in_->room_bytes() < kRoomToRead;  // it may have been too late to say so
 }
 
-void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
-    LinkEnd end{{control::CloseCause::TransportClosed, {}}, false, sys_errno, remote, {}};
-    if (remote) {
-        end.uplink = options_.uplinks.of(remote->address.version);
-    }
-    fail_attempt(std::move(end));
-}
-
 void ControlClient::Inner::fail_attempt(LinkEnd end) {
     if (race_) {
         for (const ConnectWay& way : race_->ways()) {
@@ -365,10 +359,11 @@ void ControlClient::Inner::fail_attempt(LinkEnd end) {
 // address that led to no link the next one is tried.
 void ControlClient::Inner::lost(base::Duration at_least) {
     const bool was_open = connection_ && connection_->open_since != base::kNever;
-    if (was_open && race_) {  // for its place
+    if (was_open && race_ && at_least == base::Duration{}) {  // for its place
         connection_.reset();
         plain_.close();
         static_cast<void>(out_->clear());
+        race_->add(due_ways());
         set_timer();
         return;
     }
@@ -449,7 +444,6 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
             attempt_now();
         }
     } else if (connection_->control->state() == control::ClientState::Open) {
-        stay();
         static_cast<void>(connection_->control->probe(now()).has_value());
         update();
     }

@@ -74,6 +74,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void connect_by(const ControlUplink& uplink);
     void stay() {
         asked_.clear();
+        lost_races_ = 0;
         if (connection_) {
             end_race();
             set_timer();
@@ -134,6 +135,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     // --- control_race.cpp
     // The addresses in the order of attempts, from `first` on.
     std::vector<ConnectWay> ways(const base::Endpoint& first) const;
+    std::vector<ConnectWay> ways_by(const ControlUplink& uplink) const;
+    std::vector<ConnectWay> due_ways();
+    void add_asked(std::vector<ConnectWay>& ways) const;
     void on_connected(io::UniqueFd fd, size_t number, const ConnectWay& way);
     void on_input(Connection& of, bool is_readable);
     // Call after each input of a candidate. May end it, or the race.
@@ -150,10 +154,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     // Call after each input: events, bytes, timer. May end the connection.
     void update();
     void on_event(const control::ClientEvent& event);
+    base::Duration on_link_closed(const control::LinkClosed& closed);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
-    // Ends an attempt without a TCP connection; `remote`: none if there was no address.
-    void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void fail_attempt(LinkEnd end);
     void set_timer();
     // Tells whether TCP gets nothing through.
@@ -196,8 +199,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::unique_ptr<io::DeadlineTimer> timer_;
     std::unique_ptr<ConnectRace> race_;                    // while connecting
     std::vector<std::unique_ptr<Connection>> candidates_;  // at most kMaxConnectWays
-    std::vector<ConnectWay> asked_;   // by connect_by(), and still wanted; one for each uplink
-    std::optional<LinkEnd> way_end_;  // the most informative one
+    std::vector<ControlUplink> asked_;  // by connect_by(), and still wanted; kMaxConnectWays
+    size_t lost_races_ = 0;             // since connect_by() began, or a link was established
+    std::optional<LinkEnd> way_end_;    // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
     base::TimePoint look_at_ = base::kNever;  // at the progress of datagrams

@@ -2,7 +2,21 @@
 #include "cnapt/control_link/control_connection.hpp"
 #include "common/daemon/link_pump.hpp"
 
+#include <cerrno>
+
 namespace continuo::cnapt::control_link {
+
+namespace {
+
+void add_new(std::vector<ConnectWay>& ways, const std::vector<ConnectWay>& more) {
+    for (const ConnectWay& way : more) {
+        if (std::find(ways.begin(), ways.end(), way) == ways.end()) {
+            ways.push_back(way);
+        }
+    }
+}
+
+}  // namespace
 
 std::vector<ConnectWay> ControlClient::Inner::ways(const base::Endpoint& first) const {
     const ControlUplinks& uplinks = options_.uplinks;
@@ -39,27 +53,83 @@ void ControlClient::Inner::begin_race(std::vector<ConnectWay> ways) {
 }
 
 void ControlClient::Inner::connect_by(const ControlUplink& uplink) {
-    const auto& addresses = options_.addresses;
-    const auto is_of_version = [&](const base::Endpoint& one) {
-        return one.address.version == uplink.source.version;
-    };
-    if (short_sessions_ > 0 || is_sent_away_ || is_hearsay() ||
-        std::none_of(addresses.begin(), addresses.end(), is_of_version)) {
+    if (short_sessions_ > 0 || is_sent_away_ || is_hearsay() || ways_by(uplink).empty()) {
         return;
     }
-    base::Endpoint to = *std::find_if(addresses.begin(), addresses.end(), is_of_version);
-    if (let_in_by_ && is_of_version(*let_in_by_) &&
-        std::find(addresses.begin(), addresses.end(), *let_in_by_) != addresses.end()) {
-        to = *let_in_by_;
+    std::erase(asked_, uplink);
+    if (asked_.size() == kMaxConnectWays) {
+        asked_.erase(asked_.begin());
     }
-    std::erase_if(asked_, [&](const ConnectWay& one) { return one.from == uplink; });
-    asked_.push_back({to, uplink});
+    asked_.push_back(uplink);
+    // Attempts that are asked for again and again may overlap for ever: their failure is told.
+    if (race_ && !connection_ && candidates_.empty() &&
+        now() - race_->began_at() >= kConnectTimeout) {
+        on_race_lost(ETIMEDOUT);
+    }
+    std::vector<ConnectWay> asked = ways_by(uplink);
     if (race_) {
-        race_->add({to, uplink});
+        race_->add(asked);
         return;
     }
-    attempt_at_ = base::kNever;
-    begin_race({{to, uplink}});
+    if (!connection_) {  // the attempt that waits begins, too
+        attempt_at_ = base::kNever;
+        std::vector<ConnectWay> all = {asked.front()};
+        add_new(all, due_ways());
+        add_new(all, asked);
+        asked = std::move(all);
+    }
+    begin_race(std::move(asked));
+}
+
+// From the address that let this node in last on: after a connection that does not work though it
+// was just made, and after each race that was lost, from the next one.
+std::vector<ConnectWay> ControlClient::Inner::ways_by(const ControlUplink& uplink) const {
+    std::vector<ConnectWay> ways;
+    size_t first = 0;
+    for (const base::Endpoint& to : options_.addresses) {
+        if (to.address.version == uplink.source.version && is_proven(to)) {
+            first = let_in_by_ == to ? ways.size() : first;
+            ways.push_back({to, uplink});
+        }
+    }
+    if (ways.empty()) {
+        return ways;
+    }
+    const bool is_new = connection_ && connection_->uplink == uplink &&
+                        connection_->open_since != base::kNever &&
+                        loop_.now() - connection_->open_since < kStableLink;
+    first = (first + lost_races_ + (is_new ? 1U : 0U)) % ways.size();
+    std::rotate(ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(first), ways.end());
+    return ways;
+}
+
+// The ways of an attempt that nobody has asked for. Empty: there is no address, or none that may be
+// tried yet.
+std::vector<ConnectWay> ControlClient::Inner::due_ways() {
+    const std::optional<base::Endpoint> next = next_address();
+    const std::optional<base::Endpoint> first = next ? allowed(*next) : std::nullopt;
+    if (!first) {
+        return {};
+    }
+    if (!is_proven(*first)) {
+        hearsay_at_ = now() + kHearsayInterval;
+    }
+    return ways(*first);
+}
+
+// Of each uplink that is asked for one way comes early: a race has kMaxConnectWays at most.
+void ControlClient::Inner::add_asked(std::vector<ConnectWay>& ways) const {
+    const std::vector<ConnectWay> due = std::exchange(ways, {ways.front()});
+    std::vector<ConnectWay> rest;
+    for (const ControlUplink& uplink : asked_) {
+        const std::vector<ConnectWay> asked = ways_by(uplink);
+        if (!asked.empty()) {
+            add_new(ways, {asked.front()});
+        }
+        add_new(rest, asked);
+    }
+    add_new(ways, due);
+    add_new(ways, rest);
 }
 
 void ControlClient::Inner::on_connected(io::UniqueFd fd, size_t number, const ConnectWay& way) {
@@ -152,12 +222,15 @@ void ControlClient::Inner::drop(Connection& candidate) {
 
 // All ways have failed.
 void ControlClient::Inner::on_race_lost(int sys_errno) {
+    ++lost_races_;
     if (connection_) {
         end_race();  // for its place
         return;
     }
     if (!way_end_) {
-        fail_attempt(sys_errno, race_->first().to);
+        const ConnectWay& first = race_->first();
+        fail_attempt(
+            {{control::CloseCause::TransportClosed, {}}, false, sys_errno, first.to, first.from});
         return;
     }
     fail_attempt(*way_end_);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
-// What both transports have.
+// Both transports have these.
 PathView view_of(const Session& session, uint8_t index) {
     const Path& path = session.paths().path(index);
     PathView view;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "cnapt/control_link/control_client.hpp"
+#include "common/io/socket_address.hpp"
 #include "common/io/udp_socket.hpp"
 #include "snapt/links/control_server.hpp"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -14,6 +16,8 @@
 #include <mutex>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <sys/socket.h>
 
 namespace continuo::tests {
 
@@ -193,6 +197,30 @@ struct NodeSide final : cnapt::control_link::ControlClientHandler {
     int rooms = 0;
 };
 
+// Segments longer than that do not arrive at the port and its connections, or at their other ends;
+// 0: all arrive. Returns how many there are.
+inline int let_pass(uint16_t port, uint32_t bytes, bool is_other_end = false) {
+    std::array<sock_filter, 4> steps = {{{BPF_LD | BPF_W | BPF_LEN, 0, 0, 0},
+                                         {BPF_JMP | BPF_JGT | BPF_K, 0, 1, bytes},
+                                         {BPF_RET | BPF_K, 0, 0, 0},
+                                         {BPF_RET | BPF_K, 0, 0, 0xFFFF}}};
+    const sock_fprog program{steps.size(), steps.data()};
+    int changed = 0;
+    for (int fd = 0; fd < 1024; ++fd) {
+        io::SocketAddress name;
+        socklen_t length = io::SocketAddress::capacity();
+        const bool is_there =
+            (is_other_end ? ::getpeername : ::getsockname)(fd, name.data(), &length) == 0;
+        const auto endpoint = is_there ? name.endpoint() : std::nullopt;
+        if (endpoint && endpoint->port == port) {
+            ++changed;
+            ::setsockopt(fd, SOL_SOCKET, bytes == 0 ? SO_DETACH_FILTER : SO_ATTACH_FILTER, &program,
+                         sizeof program);
+        }
+    }
+    return changed;
+}
+
 class ControlLinkTest : public ::testing::Test {
   protected:
     void SetUp() override { start_server(0); }
@@ -202,13 +230,14 @@ class ControlLinkTest : public ::testing::Test {
         server.reset();
     }
 
-    void start_server(uint16_t port, bool has_ipv6 = false) {
+    // `more`: an address at which it listens, too.
+    void start_server(uint16_t port, const char* more = nullptr) {
         server = std::make_unique<snapt::links::ControlServer>(loop, snapt_side, credentials);
         snapt_side.server = server.get();
         snapt::links::ControlServerOptions options;
         options.listen = {{base::IpAddress::v4(0x7F000001), port}};
-        if (has_ipv6) {
-            options.listen.push_back({*base::IpAddress::parse("::1"), port});
+        if (more != nullptr) {
+            options.listen.push_back({*base::IpAddress::parse(more), port});
         }
         options.parameters.realm = "mesh.example";
         ASSERT_TRUE(server->start(options));
