@@ -52,9 +52,9 @@ struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
     uint16_t port = 0;  // the SNAPT's port that was asked last; what is answered, answered there
-    path::Health health = path::Health::Usable;  // of TCP, also by its own time-outs
+    path::Health health = path::Health::Usable;  // TCP's: also by its own time-outs
     bool is_validated = false;       // has answered, and the tuple has not changed since
-    base::TimePoint opened_at{};     // of TCP: when the connection was made
+    base::TimePoint opened_at{};     // TCP: when the connection was made
     base::TimePoint answered_at{};   // something that left there was answered; zero: never
     base::Duration smoothed_rtt{};   // zero: not measured
     base::Duration probe_timeout{};  // PTO

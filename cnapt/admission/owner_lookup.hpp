@@ -16,7 +16,7 @@ namespace continuo::cnapt::admission {
 struct FoundOwner {
     process::SocketOwner socket;  // inode 0: no process of this host
     std::string user;
-    std::optional<base::IpAddress> host;  // of the LAN
+    std::optional<base::IpAddress> host;  // in the LAN
 };
 
 class OwnerLookup {

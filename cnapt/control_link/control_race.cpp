@@ -117,7 +117,7 @@ std::vector<ConnectWay> ControlClient::Inner::due_ways() {
     return ways(*first);
 }
 
-// Of each uplink that is asked for one way comes early: a race has kMaxConnectWays at most.
+// One way of each uplink that is asked for comes early: a race has kMaxConnectWays at most.
 void ControlClient::Inner::add_asked(std::vector<ConnectWay>& ways) const {
     const std::vector<ConnectWay> due = std::exchange(ways, {ways.front()});
     std::vector<ConnectWay> rest;

@@ -38,7 +38,7 @@ class LinkFailures {
     const Failure& of_path(uint8_t path) const { return paths_[path]; }
 
   private:
-    Failure latest_;  // of its login and control link
+    Failure latest_;  // the login's and control link's
     std::array<Failure, wire::kMaxPaths> paths_;
 };
 

@@ -35,7 +35,7 @@ struct SnaptLink {
     control::Allowance allowance;  // the latest one reported
     bool is_up = false;            // keys installed; a path has answered and not died since
     bool is_control_open = false;
-    policy::PathManager choice;  // of this session
+    policy::PathManager choice;  // this session's
     // The uplink by which the data goes, and whether it goes over TCP.
     std::optional<uint8_t> active_slot() const {
         return choice.active() ? std::optional(choice.active()->uplink) : std::nullopt;

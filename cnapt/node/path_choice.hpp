@@ -1,4 +1,4 @@
-// What policy::PathManager is told of the paths of a session, and how its questions are asked there
+// The paths of a session as policy::PathManager is told of them, and its questions asked there
 // (docs/PATHS.md, One model of the choice).
 #pragma once
 

@@ -21,7 +21,7 @@ TcpProgress progress_of(int fd) {
     progress.timeouts = info.tcpi_retransmits;
     progress.timeout = std::chrono::microseconds(info.tcpi_rto);
     progress.received_bytes = info.tcpi_bytes_received;
-    // What is held and cannot be read is out of order.
+    // Bytes that are held and cannot be read are out of order.
     std::array<uint32_t, SK_MEMINFO_VARS> memory{};
     socklen_t memory_length = sizeof memory;
     int unread = 0;

@@ -10,13 +10,13 @@ namespace continuo::io {
 
 struct TcpProgress {
     bool is_owed = false;         // something is not acknowledged
-    uint32_t timeouts = 0;        // of its retransmission timer since the last new acknowledgement
-    base::Duration timeout{};     // of that timer, now
+    uint32_t timeouts = 0;        // its retransmission timer's, since the last new acknowledgement
+    base::Duration timeout{};     // that timer's, now
     uint64_t received_bytes = 0;  // without a gap
-    bool has_gap = false;         // what came later waits for what is missing
+    bool has_gap = false;         // later bytes wait for those that are missing
 };
 
-// Of a socket whose received bytes have been read. What it cannot say is zero.
+// The socket's received bytes must have been read. Values that the kernel does not know are zero.
 TcpProgress progress_of(int fd);
 
 // Keeps in mind for how long a gap has been there.

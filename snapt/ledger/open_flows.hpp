@@ -46,7 +46,7 @@ class SealedFlows {
     base::Result<std::vector<SlotImage>> load_checkpoints();
 
     const SealedFlow* find(uint64_t flow_id) const;  // null: nothing is sealed
-    // What the flow has counted since.
+    // Counted by the flow since.
     flow::CounterValues unsealed(const SlotImage& image) const;
     // After the wall clock was set.
     void continue_from(int64_t now_us);

@@ -27,7 +27,7 @@ Result<int64_t> epoch_of_live_file(const std::string& path) {
     return live && live->epoch < kMaxEpoch ? live->epoch : 0;
 }
 
-// What the flows of an epoch had counted.
+// The counts of the flows of an epoch.
 struct Remains {
     std::string snapt_id;
     SealedFlows sealed;

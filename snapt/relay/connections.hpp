@@ -52,7 +52,7 @@ class Connections {
     const LeftConnections& left() const { return left_; }
 
     TrackedShare& share_of(const std::string& user) { return shares_[user]; }
-    // Of users whose connections are all forgotten, unless they are here.
+    // Drops users whose connections are all forgotten, unless they are here.
     void drop_empty(const std::function<bool(const std::string& user)>& is_here);
 
     // Whether what the kernel has still to forget leaves the user a place for a flow.

@@ -44,7 +44,7 @@ class UserShares {
     void set_user_rate(uint64_t bits_per_s) { bits_per_s_ = bits_per_s; }
     // Applies or removes the rates of all. `stop` is called once for a user whose quota is used up.
     void look(const std::function<void(UserShare&)>& stop);
-    // Of one, with each packet: what a late look lets through is lost.
+    // The rate of one, with each packet: what a late look lets through is lost.
     void follow_meter(UserShare& share) {
         if (share.meter->throttled_bits_per_s() != share.throttled_bits_per_s) {
             follow_new_rate(share);

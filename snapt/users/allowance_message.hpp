@@ -1,4 +1,4 @@
-// What a node is told of its user's quota and credit.
+// The message that tells a node of its user's quota and credit.
 #pragma once
 
 #include "common/control/message.hpp"

@@ -107,7 +107,7 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     call.expect_up(first, end);
 }
 
-// What was in the connection before is lost, and a new one has new keys.
+// Datagrams in the connection before are lost, and a new one has new keys.
 TEST(MultipathSim, WhatANodeSentIntoAConnectionComesByTheOneThatReplacesIt) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
                   link_of(milliseconds(10)));

@@ -61,7 +61,7 @@ class PathWorld {
     // The preferred one of those that carry and need not rest, by what happened here; that in use
     // need not.
     std::string best() const;
-    // What a rest left out may be used again, and may not have been asked yet.
+    // A way that a rest left out may be used again, and may not have been asked yet.
     bool has_rest_ended_since(base::TimePoint since) const;
     static std::string name(uint8_t slot, policy::Transport transport);
     std::string in_use() const;

@@ -118,7 +118,7 @@ TEST(LossWindow, AnOverflowingQueueIsNotUpwards) {
     }
 }
 
-// Of a class whose mark is dropped nothing passes until it leaves without one: the losses of one
+// Nothing of a class whose mark is dropped passes until it leaves without one: the losses of one
 // direction end in the middle of a part, and those of the other begin there.
 TEST(LossWindow, OneDirectionMendedAfterTheOtherIsNoThrottle) {
     struct Case {
@@ -433,7 +433,7 @@ TEST(PathManager, ThrottledUdpWithoutAnythingElseIsKept) {
     EXPECT_TRUE(download.host.moves.empty());
 }
 
-// Of a class whose mark is dropped nothing gets through, while the path answers.
+// Nothing of a class whose mark is dropped gets through, while the path answers.
 TEST(PathManager, WhereNothingGetsThroughIsNoThrottle) {
     Download download(1);
     download.loss = 1;

@@ -1,4 +1,4 @@
-// What policy::PathManager is told of a session's paths, and how it asks.
+// A session's paths as policy::PathManager is told of them, and its questions.
 #include "cnapt/node/path_choice.hpp"
 #include "tests/support/acknowledged.hpp"
 #include "tests/support/session_pair.hpp"
