@@ -170,7 +170,7 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
         const session::Tuple& tuple = path.tuples[base::index_of(traffic_class)];
         json.begin_object();
         json.field("class", base::token(traffic_class));
-        json.field("proven", tuple.is_proven);
+        json.field("proven", tuple.is_proven());
         json.end_object();
     }
     json.end_array();

@@ -39,20 +39,20 @@ PathView view_of(const Session& session, uint8_t index) {
 }
 
 bool is_at(const Path& path, const base::Endpoint& remote) {
-    return path.tuples[kLtLd].remote == remote;
+    return path.tuples[kLtLd].remote() == remote;
 }
 
 }  // namespace
 
 bool is_added(const Path& path) {
-    return path.tuples[kLtLd].is_known;
+    return path.tuples[kLtLd].is_known();
 }
 
 PathView view_of_udp(const Session& session, uint8_t slot) {
     const Path& path = session.paths().path(slot);
     PathView view = view_of(session, slot);
     view.uplink = slot;
-    view.port = path.tuples[kLtLd].remote.port;
+    view.port = path.tuples[kLtLd].remote().port;
     view.is_validated = path.has_answered && path.validation != Validation::Failed;
     return view;
 }

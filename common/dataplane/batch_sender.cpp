@@ -135,10 +135,10 @@ bool BatchSender::set_rooms(Session& session) {
             item.session = &session;
             item.path = index;
             item.traffic_class = traffic_class;
-            item.to = tuple.remote;
-            item.from = tuple.local;
+            item.to = tuple.remote();
+            item.from = tuple.local();
             const io::UdpSocket* socket =
-                is_holding() && tuple.is_known ? sockets_.socket_for(item) : nullptr;
+                is_holding() && tuple.is_known() ? sockets_.socket_for(item) : nullptr;
             if (socket != nullptr && backlog_of(socket) != nullptr) {
                 room = base::is_low_delay(traffic_class)
                            ? 0

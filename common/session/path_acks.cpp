@@ -133,9 +133,7 @@ void PathSet::distrust_samples(TimePoint now) {
 
 void PathSet::forget_round_trips(uint8_t index) {
     forget_delivery(index);
-    Path& path = paths_[index];
-    path.rtt.reset();
-    path.rtt_at_most = {};
+    paths_[index].rtt.reset();
 }
 
 void PathSet::forget_delivery(uint8_t index) {
@@ -163,10 +161,10 @@ std::optional<Probe> PathSet::ping_probe(uint8_t index) {
         return std::nullopt;
     }
     const Tuple& tuple = paths_[index].tuples[base::index_of(base::TrafficClass::LtLd)];
-    if (!tuple.is_known) {
+    if (!tuple.is_known()) {
         return std::nullopt;
     }
-    Probe probe{index, base::TrafficClass::LtLd, tuple.remote, tuple.local};
+    Probe probe{index, base::TrafficClass::LtLd, tuple.remote(), tuple.local()};
     probe.has_ping = true;
     return probe;
 }

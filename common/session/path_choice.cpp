@@ -20,9 +20,6 @@ constexpr Duration kMappingLifetime = base::seconds(25);
 // have lost its mapping.
 constexpr Duration kMayBeOlder = base::seconds(1);
 
-// Duration of a single request for copies, if the path then answers.
-constexpr Duration kShortestCopies = base::milliseconds(200);
-
 // If others were heard this much later than the active path, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
@@ -48,29 +45,24 @@ std::optional<Destination> PathSet::destination_by(uint8_t index,
     TrafficClass tuple_class = way == path::ClassWay::Detour ? TrafficClass::LtLd : traffic_class;
     if (role_ == Role::Snapt) {
         const Tuple& own = path.tuples[index_of(traffic_class)];
-        const TimePoint heard_at = path.tuples[kLtLd].heard_at;
+        const TimePoint heard_at = path.tuples[kLtLd].heard_at();
         const bool is_stale =
-            now - own.heard_at > kMappingLifetime || heard_at - own.heard_at > kMayBeOlder;
-        if (!own.is_known || !own.is_proven || is_stale) {
+            now - own.heard_at() > kMappingLifetime || heard_at - own.heard_at() > kMayBeOlder;
+        if (!own.is_known() || !own.is_proven() || is_stale) {
             tuple_class = TrafficClass::LtLd;
         }
-        if (!path.tuples[index_of(tuple_class)].is_known) {
+        if (!path.tuples[index_of(tuple_class)].is_known()) {
             // The path was first heard in another class.
             tuple_class = traffic_class;
         }
     }
     const Tuple& tuple = path.tuples[index_of(tuple_class)];
-    if (!tuple.is_known) {
+    if (!tuple.is_known()) {
         return std::nullopt;
     }
-    const uint64_t room = room_for(path, traffic_class);
-    Destination result{index, tuple_class, tuple.remote, tuple.local, path.mtu, room};
+    const uint64_t budget = std::min(room_for(path, traffic_class), tuple.budget_bytes());
+    Destination result{index, tuple_class, tuple.remote(), tuple.local(), path.mtu, budget};
     result.is_unmarked = way != path::ClassWay::Own;
-    if (!tuple.is_proven) {
-        const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
-        const uint64_t taken = tuple.unproven_sent_bytes + kChallengeRoomBytes;
-        result.budget_bytes = std::min(room, allowed - std::min(allowed, taken));
-    }
     return result;
 }
 
@@ -85,7 +77,7 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         return other ? other : result;
     }
     const bool is_proven =
-        result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven;
+        result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven();
     if (is_short && !is_proven) {
         // The challenge was lost with its answer, and no datagram comes that would allow another.
         const auto other = heard_instead(now);
@@ -128,31 +120,30 @@ bool PathSet::is_in_doubt(TimePoint now) const {
     if (role_ == Role::Node) {
         // A mere probe is no doubt yet.
         const bool is_in_question =
-            path.validation == Validation::Pending || path.announce_again_at != base::kNever;
-        return path.state == PathState::Doubtful ||
-               (tuple.challenged_at != base::kNever && is_in_question);
+            path.validation == Validation::Pending || path.announcer.is_running();
+        return path.state == PathState::Doubtful || (tuple.challenge().is_open() && is_in_question);
     }
-    return !tuple.is_proven || is_overdue(*active_, now) ||
-           any_used([&](uint8_t index) { return paths_[index].copies_until > now; });
+    return !tuple.is_proven() || is_overdue(*active_, now) ||
+           any_used([&](uint8_t index) { return paths_[index].copy_request.is_open(now); });
 }
 
 bool PathSet::may_copy_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.tuples[kLtLd];
-    if (active_ == index || !tuple.is_known || !is_live(path)) {
+    if (active_ == index || !tuple.is_known() || !is_live(path)) {
         return false;
     }
     if (role_ == Role::Node) {
         return path.state != PathState::Doubtful || former_ == index;
     }
-    return now - tuple.heard_at <= kMappingLifetime || path.copies_until > now;
+    return now - tuple.heard_at() <= kMappingLifetime || path.copy_request.is_open(now);
 }
 
 // Prefers the path that was left or asked for, then one that has answered, then the faster one.
 bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) const {
     const auto rank = [&](uint8_t index) {
         const Path& path = paths_[index];
-        if (former_ == index || path.copies_until > now) {
+        if (former_ == index || path.copy_request.is_open(now)) {
             return 0;
         }
         return path.state == PathState::Usable ? 1 : 2;
@@ -200,18 +191,9 @@ std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
     return announce;
 }
 
-// The request is repeated at doubling intervals, so it is valid for as long as it has existed.
-void PathSet::want_copies(Path& path, TimePoint now) {
-    if (path.copies_until < now) {
-        path.copies_since = now;
-    }
-    const Duration life = kShortestCopies + (now - path.copies_since) * 2;
-    path.copies_until = now + std::min<Duration>(life, wire::kCopiesLifetime);
-}
-
 void PathSet::end_copies() {
     for (Path& path : paths_) {
-        path.copies_until = {};
+        path.copy_request.end();
     }
 }
 
@@ -231,7 +213,7 @@ std::optional<Probe> PathSet::withdrawal_probe() {
             continue;
         }
         const Tuple& tuple = paths_[*active_].tuples[kLtLd];
-        Probe probe{*active_, TrafficClass::LtLd, tuple.remote, tuple.local};
+        Probe probe{*active_, TrafficClass::LtLd, tuple.remote(), tuple.local()};
         probe.announce.emplace();
         probe.announce->path = index;
         probe.announce->withdrawn = true;
@@ -265,7 +247,7 @@ void PathSet::withdraw_again() {
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known || !tuple.is_proven || !is_live(path) ||
+    if (!tuple.is_known() || !tuple.is_proven() || !is_live(path) ||
         path.liveness.health() != path::Health::Usable) {
         return false;
     }
@@ -273,7 +255,7 @@ bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
         const bool is_heard = active_ == index || now - path.heard_at <= kMappingLifetime;
         return path.has_answered && path.state != PathState::Doubtful && is_heard;
     }
-    return !path.was_left_silent && now - tuple.heard_at <= kMappingLifetime;
+    return !path.was_left_silent && now - tuple.heard_at() <= kMappingLifetime;
 }
 
 Duration PathSet::largest_rtt() const {
@@ -382,7 +364,7 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
     const Path& path = paths_[index];
     const bool is_heard = active_ && path.heard_at + kOnlyOthersHeard >= paths_[*active_].heard_at;
     const bool is_known = std::any_of(path.tuples.begin(), path.tuples.end(), [](const Tuple& any) {
-        return any.is_known && any.is_proven;
+        return any.is_known() && any.is_proven();
     });
     if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent) {
         return index;
@@ -405,12 +387,6 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kAckTimeUnit * path::RelativeDelay::above(*own, *theirs);
 }
 
-// base_rtt(); for a path without a sample, an upper bound.
-Duration PathSet::expected_rtt(uint8_t index) const {
-    const Duration known = base_rtt(index);
-    return known != Duration{} ? known : paths_[index].rtt_at_most;
-}
-
 // By how much each path is slower than the fastest, one way and without queues: from the delays in
 // ACKs or, until these cover all paths, from half the round trips. False: too little is known.
 bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
@@ -420,7 +396,7 @@ bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         is_told = is_told && delay_beyond(index, first).has_value();
-        is_measured = is_measured && expected_rtt(index) != Duration{};
+        is_measured = is_measured && base_rtt(index) != Duration{};
     }
     if (!is_told && !is_measured) {
         return false;
@@ -428,7 +404,7 @@ bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
     Duration smallest = Duration::max();
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        more[index] = is_told ? *delay_beyond(index, first) : expected_rtt(index) / 2;
+        more[index] = is_told ? *delay_beyond(index, first) : base_rtt(index) / 2;
         smallest = std::min(smallest, more[index]);
     }
     for (unsigned left = paths; left != 0; left &= left - 1) {

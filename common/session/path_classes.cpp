@@ -30,15 +30,15 @@ path::ClassWays::Times PathSet::class_times(uint8_t index) const {
 const Tuple& PathSet::current_tuple(const Path& path) {
     const Tuple& usual = path.tuples[index_of(TrafficClass::LtLd)];
     const auto known = std::find_if(path.tuples.begin(), path.tuples.end(),
-                                    [](const Tuple& any) { return any.is_known; });
-    return usual.is_known || known == path.tuples.end() ? usual : *known;
+                                    [](const Tuple& any) { return any.is_known(); });
+    return usual.is_known() || known == path.tuples.end() ? usual : *known;
 }
 
 // While the path itself is in question its classes are not.
 bool PathSet::asks_by_class(uint8_t index) const {
     const Path& path = paths_[index];
     const bool works = role_ == Role::Node ? path.state == PathState::Usable
-                                           : is_live(path) && current_tuple(path).is_proven;
+                                           : is_live(path) && current_tuple(path).is_proven();
     return works && class_ways_[index] != nullptr && index != wire::kTcpPath &&
            path.liveness.health() == path::Health::Usable;
 }
@@ -124,10 +124,9 @@ std::optional<Probe> PathSet::class_probe(uint8_t index, TimePoint now) {
 Probe PathSet::response_probe(const DueResponse& due, TimePoint now) {
     const wire::Space& space = due.space;
     Tuple& tuple = paths_[space.path].tuples[index_of(space.traffic_class)];
-    const TimePoint former = std::exchange(tuple.answered_at, now);
+    const bool is_repeated = tuple.note_response(now);
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
-    const bool is_repeated = former != base::kNever && now - former <= kLongestProbeInterval;
-    Probe probe{space.path, space.traffic_class, tuple.remote, tuple.local};
+    Probe probe{space.path, space.traffic_class, tuple.remote(), tuple.local()};
     probe.response = due.response;
     probe.is_padded = due.is_padded;
     if (!is_lt_ld || due.is_doubted || is_repeated) {
@@ -137,7 +136,7 @@ Probe PathSet::response_probe(const DueResponse& due, TimePoint now) {
         probe.tuple_class = TrafficClass::LtLd;
         probe.way = ClassWay::Detour;
     }
-    probe.wants_ack = role_ == Role::Snapt && is_lt_ld && tuple.is_proven &&
+    probe.wants_ack = role_ == Role::Snapt && is_lt_ld && tuple.is_proven() &&
                       has_unconfirmed_class(space.path, now);
     return probe;
 }

@@ -21,9 +21,6 @@ constexpr Duration kSoonestAsk = milliseconds(500);
 constexpr Duration kLatestAsk = base::seconds(1);
 // TCP repeats by itself, and not sooner (RFC 6298 section 2.4).
 constexpr Duration kLeastStreamTimeout = base::seconds(1);
-
-// SNAPT's requests for a sign of life double their interval up to this.
-constexpr Duration kLongestRequestInterval = base::seconds(25);
 // The way down works if the node heard SNAPT this recently: a request comes later than the data.
 constexpr Duration kWorksAfterHearing = base::seconds(2);
 
@@ -79,21 +76,12 @@ void PathSet::confirm(uint8_t index, TimePoint now) {
     settle(paths_[index]);
 }
 
-// SNAPT: signs of life that come unasked; the next silence is reported anew.
-void PathSet::note_sign_of_life(Path& path, TimePoint now) {
-    if (std::exchange(path.is_requested, false)) {
-        path.request_answered_at = now;
-    } else if (now - path.request_answered_at > ask_after(path)) {
-        path.request_interval = {};
-    }
-}
-
 bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const TimePoint since = path.liveness.unheard_since();
     // TCP loses nothing by itself.
     return active_ == index && index != wire::kTcpPath && since != base::kNever &&
-           (path.is_requested || now - since >= ask_after(path));
+           (path.life_requests.is_open() || now - since >= ask_after(path));
 }
 
 // Whether probe time-outs apply: to a SNAPT's paths that carry packets, and to all of a node. A
@@ -141,9 +129,11 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
         if (asks_by_class(index)) {
             class_ways_[index]->on_time(class_times(index), random_, now);
         }
-        const bool is_told = role_ == Role::Node
-                                 ? follow_health(index, now)
-                                 : request_deadline(index) <= now && on_request_due(index, now);
+        const bool is_told =
+            role_ == Role::Node ? follow_health(index, now) : request_deadline(index) <= now;
+        if (is_told && role_ == Role::Snapt) {
+            paths_[index].life_requests.on_sent(ask_after(paths_[index]), now);
+        }
         if (is_told) {
             told = index;
         }
@@ -166,7 +156,7 @@ void PathSet::on_health_due(uint8_t index, TimePoint now) {
     }
     // Answers to these pass where a network drops the DSCP (section 5.1).
     Tuple& tuple = path.tuples[kLtLd];
-    if (role_ == Role::Node && has_timed_out && tuple.challenged_at == base::kNever &&
+    if (role_ == Role::Node && has_timed_out && !tuple.challenge().is_open() &&
         index != wire::kTcpPath) {
         start_challenge(path, tuple, now, Asks::Question);
     }
@@ -198,50 +188,37 @@ TimePoint PathSet::request_deadline(uint8_t index) const {
     const TimePoint since = path.liveness.unheard_since();
     return active_ != index || index == wire::kTcpPath || since == base::kNever
                ? base::kNever
-               : std::max(since, path.requested_at) +
-                     std::max(ask_after(path), path.request_interval);
-}
-
-bool PathSet::on_request_due(uint8_t index, TimePoint now) {
-    Path& path = paths_[index];
-    path.requested_at = now;
-    path.is_requested = true;
-    path.request_interval = std::min<Duration>(std::max(path.request_interval, ask_after(path)) * 2,
-                                               kLongestRequestInterval);
-    return true;
+               : path.life_requests.due_at(since, ask_after(path));
 }
 
 // Asks by announcements for as long as the path exists, since its mapping may be gone too.
 void PathSet::bury(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known) {
+    if (!tuple.is_known()) {
         return;
     }
     path.validation = Validation::Failed;
     settle(path);
-    if (tuple.challenged_at == base::kNever) {
+    if (!tuple.challenge().is_open()) {
         start_challenge(path, tuple, now, Asks::Question);
     }
-    tuple.challenge_again_at = base::kNever;
+    tuple.challenge().leave_to_announcements();
     path.has_answered = false;
-    path.announcements_due = 1;
-    path.announce_again_at = now;
-    path.announce_interval = kLongestProbeInterval;
+    path.announcer.start(1, kLongestProbeInterval, now);
 }
 
 // Announcements ask the active path and say what was received last: SNAPT repeats the rest.
 void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    if (path.tuples[kLtLd].challenged_at == base::kNever) {
-        start_challenge(path, path.tuples[kLtLd], now, Asks::Question);
+    Tuple& tuple = path.tuples[kLtLd];
+    if (!tuple.challenge().is_open()) {
+        start_challenge(path, tuple, now, Asks::Question);
     }
-    if (active_ == index && path.announce_again_at == base::kNever) {
-        path.tuples[kLtLd].challenge_again_at = base::kNever;
+    if (active_ == index && !path.announcer.is_running()) {
+        tuple.challenge().leave_to_announcements();
         distrust_round_trip(index, now);
-        path.announcements_due = 1;
-        path.announce_interval = path.tuples[kLtLd].challenge_interval;
-        path.announce_again_at = now;
+        path.announcer.start(1, tuple.challenge().interval(), now);
     }
 }
 
@@ -249,14 +226,16 @@ void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
 // comes while only that direction works is no reason.
 void PathSet::hasten(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    Tuple& tuple = path.tuples[kLtLd];
+    path::OpenChallenge& challenge = path.tuples[kLtLd].challenge();
     const Duration pause = std::max<Duration>(probe_timeout(index), path::Liveness::kAskAfter);
-    if (tuple.challenged_at == base::kNever || now - tuple.asked_at < pause) {
+    if (!challenge.is_open() || now - challenge.asked_at() < pause) {
         return;
     }
-    TimePoint& again_at =
-        path.announce_again_at != base::kNever ? path.announce_again_at : tuple.challenge_again_at;
-    again_at = std::min(again_at, now);
+    if (path.announcer.is_running()) {
+        path.announcer.hasten(now);
+    } else {
+        challenge.hasten(now);
+    }
 }
 
 // Asks the paths that may have to replace the active one or take its copies.
@@ -273,8 +252,7 @@ bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
         return false;
     }
     Path& path = paths_[*active_];
-    const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
-    if (path.state != PathState::Usable || is_asked) {
+    if (path.state != PathState::Usable || path.tuples[kLtLd].challenge().is_open()) {
         return false;  // it is being asked
     }
     if (now - path.heard_at < kWorksAfterHearing) {
@@ -298,7 +276,7 @@ void PathSet::on_keepalive(TimePoint idle_since, TimePoint now) {
 void PathSet::forget_remapping() {
     remapped_ = 0;
     if (active_) {
-        paths_[*active_].tuples[kLtLd].is_remapped = false;
+        paths_[*active_].tuples[kLtLd].forget_remapping();
     }
 }
 
@@ -309,7 +287,7 @@ void PathSet::ask(uint8_t index, TimePoint now) {
     }
     Path& path = paths_[index];
     Tuple& tuple = path.tuples[kLtLd];
-    if (path.state == PathState::Usable && tuple.challenged_at == base::kNever) {
+    if (path.state == PathState::Usable && !tuple.challenge().is_open()) {
         pings_due_ |= mask_of(index);
         start_challenge(path, tuple, now, Asks::Question);  // gives a round trip, too
     }
@@ -334,12 +312,10 @@ void PathSet::on_pause(TimePoint now) {
 
 void PathSet::ask_again(uint8_t index, TimePoint at) {
     Path& path = paths_[index];
-    if (path.state != PathState::Dead || !path.tuples[kLtLd].is_known) {
+    if (path.state != PathState::Dead || !path.tuples[kLtLd].is_known()) {
         return;
     }
-    path.announcements_due = 1;
-    path.announce_again_at = at;
-    path.announce_interval = kLongestProbeInterval;
+    path.announcer.start(1, kLongestProbeInterval, at);
 }
 
 }  // namespace continuo::session

@@ -39,7 +39,7 @@ std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
         return std::nullopt;
     }
     const Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
-    const bool may_ask = tuple.is_known && tuple.is_proven &&
+    const bool may_ask = tuple.is_known() && tuple.is_proven() &&
                          (role_ == Role::Snapt || path.state == PathState::Usable);
     if (!may_ask) {
         path.search.give_up();
@@ -52,7 +52,7 @@ std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
     if (!probe) {
         return std::nullopt;
     }
-    Probe result{index, base::TrafficClass::LtLd, tuple.remote, tuple.local};
+    Probe result{index, base::TrafficClass::LtLd, tuple.remote(), tuple.local()};
     result.challenge = wire::Challenge{probe->token};
     result.outer_bytes = probe->outer_bytes;
     return result;

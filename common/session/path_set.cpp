@@ -15,23 +15,8 @@ using base::TrafficClass;
 
 namespace {
 
-// Interval when nobody has answered for long, which keeps an idle node cheap. The active path is
-// asked as often as a mapping needs it, others ever less.
-constexpr Duration kPatientProbeInterval = base::seconds(25);
-constexpr Duration kLongestPatience = base::seconds(300);
 // Losing all of them costs SNAPT some datagrams until it notices missing answers.
 constexpr uint8_t kWithdrawals = 3;
-
-// Interval between announcements of a path.
-Duration next_interval(const Path& path, bool is_active, TimePoint now) {
-    if (path.announce_interval < kLongestProbeInterval ||
-        now - path.heard_at <= kChallengeLifetime) {
-        return longer_interval(path.announce_interval);
-    }
-    return is_active ? kPatientProbeInterval
-                     : std::clamp<Duration>(path.announce_interval * 2, kPatientProbeInterval,
-                                            kLongestPatience);
-}
 
 }  // namespace
 
@@ -66,12 +51,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     path.search.begin(mtu);
     path.mtu = path.search.size();
     path.heard_at = now;
-    for (Tuple& tuple : path.tuples) {
-        tuple.remote = remote;
-        tuple.is_known = true;
-        tuple.is_proven = true;  // configured: no amplification limit towards a SNAPT
-        tuple.heard_at = now;
-    }
+    path.tuples.fill(Tuple::of_snapt(remote, now));
 }
 
 void PathSet::forget(uint8_t index) {
@@ -84,7 +64,7 @@ void PathSet::forget(uint8_t index) {
 }
 
 void PathSet::remove(uint8_t index) {
-    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].tuples[kLtLd].is_known) {
+    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].tuples[kLtLd].is_known()) {
         withdrawals_due_[index] = kWithdrawals;
         withdrawing_ |= mask_of(index);
         ended_ |= mask_of(index);
@@ -99,7 +79,7 @@ void PathSet::remove(uint8_t index) {
 }
 
 void PathSet::activate(uint8_t index, TimePoint now) {
-    CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
+    CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known());
     if (active_ && active_ != index) {
         former_ = active_;
     } else if (former_ == index) {
@@ -113,8 +93,8 @@ void PathSet::activate(uint8_t index, TimePoint now) {
 void PathSet::probe(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     Tuple& tuple = path.tuples[kLtLd];
-    const bool is_asked = tuple.challenged_at != base::kNever;
-    if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
+    if (!tuple.challenge().is_open() &&
+        (path.state == PathState::Challenged || path.state == PathState::Usable)) {
         start_challenge(path, tuple, now, Asks::Validation);
     }
 }
@@ -128,12 +108,10 @@ void PathSet::announce_anew(Asks asks, TimePoint now) {
         return;
     }
     Path& path = paths_[*active_];
-    path.announcements_due = wire::kAnnounceCopies;
-    path.announce_interval = kFirstProbeInterval;
-    path.announce_again_at = now;
+    path.announcer.start(wire::kAnnounceCopies, kFirstProbeInterval, now);
     distrust_round_trip(*active_, now);
     start_challenge(path, path.tuples[kLtLd], now, asks);
-    path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
+    path.tuples[kLtLd].challenge().leave_to_announcements();
 }
 
 void PathSet::on_authenticated(const wire::Space& space,
@@ -152,32 +130,31 @@ void PathSet::on_authenticated(const wire::Space& space,
     if (role_ == Role::Snapt && deliveries_[space.path] == nullptr) {
         path.liveness.forget_judgement();
     }
-    note_sign_of_life(path, now);
+    path.life_requests.on_heard(ask_after(path), now);
     ++path.received_datagrams;
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
-        tuple.heard_at = now;
+        tuple.on_heard(now);
         // Not for each of many datagrams while nothing goes out.
         if (path.is_failing() && was_silent) {
             hasten(space.path, now);
         }
         return;
     }
-    const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
+    const bool is_same = tuple.is_heard_from(from, local);
     if (!is_same && !is_highest) {
         return;
     }
     if (!is_same) {
         move_tuple(space, from, local, now);
     }
-    tuple.heard_at = now;
-    if (!tuple.is_proven) {
-        tuple.unproven_received_bytes += bytes;
-        if (tuple.challenged_at == base::kNever) {
+    tuple.on_heard(now);
+    if (!tuple.is_proven()) {
+        tuple.on_received_unproven(bytes);
+        if (tuple.challenge().is_open()) {
+            tuple.challenge().resume(now);
+        } else {
             start_challenge(path, tuple, now, Asks::Validation);
-        } else if (std::exchange(tuple.is_withheld, false)) {
-            tuple.challenge_again_at = now;
-            tuple.challenge_interval = kFirstProbeInterval;
         }
     }
     if (!active_) {
@@ -191,21 +168,17 @@ void PathSet::move_tuple(const wire::Space& space,
                          TimePoint now) {
     Path& path = paths_[space.path];
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    const bool was_known = tuple.is_known;
-    const bool was_proven = tuple.is_proven || tuple.is_remapped;
+    const bool was_known = tuple.is_known();
+    const bool was_proven = tuple.is_proven() || tuple.is_remapped();
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
-    if (is_lt_ld && tuple.remote.address != from.address) {
+    if (is_lt_ld && tuple.remote().address != from.address) {
         forget_round_trips(space.path);  // another network; a changed port is a NAT's doing
         class_ways_[space.path].reset();
     }
     if (is_lt_ld) {
         path.search.distrust();
     }
-    tuple = Tuple{};
-    tuple.remote = from;
-    tuple.local = local;
-    tuple.is_known = true;
-    tuple.is_remapped = was_proven;
+    tuple = Tuple::of_node(from, local, was_proven);
     if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
         path.validation = Validation::Pending;
     }
@@ -225,8 +198,8 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     has_announcement_ = true;
     if (announce.copy_wanted && !announce.active) {
         const bool is_other = announce.path != wire::kTcpPath && active_ != announce.path;
-        if (is_other && paths_[announce.path].tuples[kLtLd].is_known) {
-            want_copies(paths_[announce.path], now);
+        if (is_other && paths_[announce.path].tuples[kLtLd].is_known()) {
+            paths_[announce.path].copy_request.on_announced(now);
         }
         return false;
     }
@@ -288,7 +261,7 @@ void PathSet::on_sent(const Destination& destination,
         if (active_ == destination.path && path.state == PathState::Dead &&
             destination.path != wire::kTcpPath) {
             any_used([&](uint8_t index) {
-                if (paths_[index].announce_again_at - now > kLongestProbeInterval) {
+                if (paths_[index].announcer.due_at() - now > kLongestProbeInterval) {
                     ask_again(index, now + kLongestProbeInterval);
                 }
                 return false;
@@ -298,16 +271,13 @@ void PathSet::on_sent(const Destination& destination,
     if (path.room_bytes != UINT64_MAX) {
         path.room_bytes -= std::min(path.room_bytes, bytes);
     }
-    Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
-    if (!tuple.is_proven) {
-        tuple.unproven_sent_bytes += bytes;
-    }
+    path.tuples[index_of(destination.tuple_class)].on_sent(bytes);
 }
 
 std::optional<Probe> PathSet::next_probe(TimePoint now) {
     while (response_count_ > 0) {
         const DueResponse due = responses_[--response_count_];
-        if (paths_[due.space.path].tuples[index_of(due.space.traffic_class)].is_known) {
+        if (paths_[due.space.path].tuples[index_of(due.space.traffic_class)].is_known()) {
             return response_probe(due, now);
         }
     }
@@ -324,28 +294,22 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
 
 std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    if (path.announce_again_at > now) {
+    if (path.announcer.due_at() > now) {
         return std::nullopt;
     }
     Tuple& announced = path.tuples[kLtLd];
-    if (path.announcements_due == 0) {
-        path.announcements_due = 1;
-    }
-    if (--path.announcements_due == 0) {
-        path.announce_again_at = now + path.announce_interval;
-        path.announce_interval = next_interval(path, active_ == index, now);
-    }
+    path.announcer.on_sent(active_ == index, path.heard_at, now);
     expect_answer(index, now);
     wire::Announce announce;
     announce.path = index;
     announce.mtu = path.search.limit();
     announce.active = active_ == index;
     announce.number = announcement_number_;
-    const wire::Challenge challenge = stamp_challenge(announced, now);
+    const wire::Challenge challenge = announced.challenge().next_sending(now);
     // Padded, so that SNAPT may send the waiting data at once. Every second repetition is short,
     // since the path may not take padded ones; a path silent for long is only asked.
-    const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
-    Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
+    const bool is_padded = path.state != PathState::Dead && !announced.challenge().is_unmarked();
+    Probe probe{index, TrafficClass::LtLd, announced.remote(), announced.local()};
     probe.announce = announce;
     probe.challenge = challenge;
     probe.is_padded = is_padded;
@@ -363,7 +327,7 @@ TimePoint PathSet::next_deadline() const {
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
         earliest = std::min(
-            {earliest, path.announce_again_at, health_deadline(index), path.search.deadline()});
+            {earliest, path.announcer.due_at(), health_deadline(index), path.search.deadline()});
         if (role_ == Role::Snapt) {
             earliest = std::min(earliest, request_deadline(index));
         }
@@ -374,7 +338,7 @@ TimePoint PathSet::next_deadline() const {
             earliest = std::min(earliest, class_ways_[index]->deadline(class_times(index)));
         }
         for (const Tuple& tuple : path.tuples) {
-            earliest = std::min(earliest, tuple.challenge_again_at);
+            earliest = std::min(earliest, tuple.challenge().due_at());
         }
         return false;
     });

@@ -280,7 +280,7 @@ class PathSet {
         return any_used([&](uint8_t index) {
             const auto& tuples = paths_[index].tuples;
             return std::any_of(tuples.begin(), tuples.end(), [&](const Tuple& tuple) {
-                return tuple.is_known && tuple.remote == from;
+                return tuple.is_known() && tuple.remote() == from;
             });
         });
     }
@@ -319,16 +319,13 @@ class PathSet {
     enum class Asks : uint8_t { Validation, Question };
     void announce_anew(Asks asks, base::TimePoint now);
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now, Asks asks);
-    static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
     static std::optional<path::ClassWay> way_of_sending(const Tuple& tuple);
-    void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
     void move_tuple(const wire::Space& space,
                     const base::Endpoint& from,
                     const base::Endpoint& local,
                     base::TimePoint now);
     static void forget_other_tuples(Path& path);
     void expect_answer(uint8_t index, base::TimePoint now);
-    static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
     ClassMask silent_classes(const Path& path, base::TimePoint now) const;
@@ -342,8 +339,6 @@ class PathSet {
     void hasten(uint8_t index, base::TimePoint now);
     void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
-    base::Duration expected_rtt(uint8_t index) const;
-    static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
     struct Arrival {
@@ -371,7 +366,6 @@ class PathSet {
     void forget_round_trips(uint8_t index);
     bool follow_health(uint8_t index, base::TimePoint now);
     base::TimePoint request_deadline(uint8_t index) const;
-    bool on_request_due(uint8_t index, base::TimePoint now);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
@@ -416,14 +410,13 @@ class PathSet {
     bool may_copy_on(uint8_t index, base::TimePoint now) const;
     bool may_spread_on(uint8_t index, base::TimePoint now) const;
     bool is_second_better(uint8_t candidate, uint8_t other, base::TimePoint now) const;
-    static void want_copies(Path& path, base::TimePoint now);
     void end_copies();
     void end_doubt();
     std::optional<Probe> withdrawal_probe();
     // Whether withdrawals may be sent: the active path has answered, so SNAPT has left the old one.
     bool has_withdrawals() const {
         return withdrawing_ != 0 && active_ &&
-               paths_[*active_].tuples[0].challenged_at == base::kNever;
+               !paths_[*active_].tuples[kLtLd].challenge().is_open();
     }
     void withdraw_again();
     std::optional<wire::Announce> copies_frame(uint8_t path) const;

@@ -9,41 +9,30 @@ namespace continuo::session {
 
 using base::TimePoint;
 
-namespace {
-
-// Longer than a challenge lives: the next question comes from another retry().
-constexpr base::Duration kNoRepetition = base::seconds(60);
-
-}  // namespace
-
 void PathSet::give_up(uint8_t index) {
     Path& path = paths_[index];
     path.validation = Validation::Failed;
     path.liveness.begin_anew();
     pings_due_ &= static_cast<PathMask>(~mask_of(index));
     settle(path);
-    path.announcements_due = 0;
-    path.announce_again_at = base::kNever;
-    path.tuples[kLtLd].challenged_at = base::kNever;
-    path.tuples[kLtLd].challenge_again_at = base::kNever;
+    path.announcer.stop();
+    path.tuples[kLtLd].challenge().stop();
 }
 
 void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) {
     Path& path = paths_[index];
     Tuple& tuple = path.tuples[kLtLd];
-    if (path.state != PathState::Dead || !tuple.is_known) {
+    if (path.state != PathState::Dead || !tuple.is_known()) {
         return;
     }
-    if (tuple.challenged_at == base::kNever || tuple.remote != remote) {
+    if (!tuple.challenge().is_open() || tuple.remote() != remote) {
         for (Tuple& any : path.tuples) {
-            any.remote = remote;
+            any.redirect(remote);
         }
         start_challenge(path, tuple, now, Asks::Question);
-        path.announcements_due = 0;
-        path.announce_again_at = base::kNever;
+        path.announcer.stop();
     }
-    tuple.challenge_again_at = now;
-    tuple.challenge_interval = kNoRepetition;
+    tuple.challenge().repeat_once(now);
 }
 
 void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
@@ -52,7 +41,7 @@ void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
     }
     Path& path = paths_[*active_];
     for (Tuple& tuple : path.tuples) {
-        tuple.remote = remote;
+        tuple.redirect(remote);
     }
     announce_anew(Asks::Question, now);
 }
@@ -76,7 +65,7 @@ PathMask PathSet::with_room(PathMask paths, base::TrafficClass traffic_class) co
 }
 
 void PathSet::trust(const wire::Space& space) {
-    paths_[space.path].tuples[base::index_of(space.traffic_class)].is_proven = true;
+    paths_[space.path].tuples[base::index_of(space.traffic_class)].trust();
 }
 
 }  // namespace continuo::session

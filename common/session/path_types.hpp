@@ -4,11 +4,15 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/announcer.hpp"
 #include "common/path/class_ways.hpp"
+#include "common/path/copy_request.hpp"
 #include "common/path/keepalive_learner.hpp"
+#include "common/path/life_requests.hpp"
 #include "common/path/liveness.hpp"
 #include "common/path/mtu_search.hpp"
 #include "common/path/rtt_estimator.hpp"
+#include "common/path/tuple.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -31,52 +35,20 @@ PathState state_of(Validation validation, path::Health health);
 // others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
 
-// Interval between repetitions of unanswered announcements and challenges: first, then growing.
-inline constexpr base::Duration kFirstProbeInterval = path::Liveness::kProbeInterval;
-inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
-inline base::Duration longer_interval(base::Duration interval) {
-    return std::min<base::Duration>(interval * 2, kLongestProbeInterval);
-}
-// An unanswered challenge is given up after this, until the tuple is heard again.
-inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
-
-// Largest size of a datagram with nothing but CHALLENGE or RESPONSE.
-inline constexpr uint32_t kShortProbeBytes = 64;
-// Part of an unproven tuple's limit kept free for repetitions of the challenge.
-inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
+using path::kChallengeLifetime;
+using path::kFirstProbeInterval;
+using path::kLongestProbeInterval;
+using path::Tuple;
 
 // The index of lt-ld in the tuples of a path: the class that speaks for it.
 inline constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
-
-// Address and port of the other end as one class of a path sees it: a NAT may map each socket
-// differently.
-struct Tuple {
-    base::Endpoint remote;
-    base::Endpoint local;  // own address and port that the peer uses; unspecified on the node
-    bool is_known = false;
-    bool is_proven = false;  // answered a challenge, or configured
-    base::TimePoint heard_at{};
-    uint64_t unproven_received_bytes = 0;
-    uint64_t unproven_sent_bytes = 0;
-    wire::ChallengeToken token{};
-    base::TimePoint challenged_at = base::kNever;
-    base::TimePoint challenge_again_at = base::kNever;
-    base::Duration challenge_interval{};
-    base::TimePoint asked_at{};  // when the challenge was last sent
-    uint32_t repetitions = 0;
-    bool was_sent = false;
-    bool is_withheld = false;  // a due challenge that was not sent: too few bytes were received
-    bool is_remapped = false;  // SNAPT: replaced a proven tuple, and is not proven yet
-    base::TimePoint answered_at = base::kNever;  // when the latest RESPONSE left
-};
 
 struct Path {
     PathState state = PathState::Unknown;  // PathSet::settle() sets it
     Validation validation = Validation::None;
     path::Liveness liveness;
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
-    bool has_answered = false;  // answered a challenge since it was added or was last dead
-    uint8_t announcements_due = 0;
+    bool has_answered = false;     // answered a challenge since it was added or was last dead
     bool was_asked_again = false;  // node: after its first answer
     uint16_t mtu = 1500;           // an outer IP packet's, in the direction that this end sends
     path::MtuSearch search;
@@ -89,14 +61,12 @@ struct Path {
     base::Duration rtt_variation() const {
         return rtt.has_sample() ? rtt.variation() : base::Duration{};
     }
-    base::Duration rtt_at_most{};      // bound by an answer without a sample; zero: none
     uint64_t answers = 0;              // to challenges, since it was added
     base::Duration last_round_trip{};  // the latest answer's
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint answered_at{};  // a RESPONSE of lt-ld, or an ACK that came back by this path
-    base::TimePoint announce_again_at = base::kNever;
-    base::Duration announce_interval{};
+    path::Announcer announcer;
     uint64_t received_datagrams = 0;
     uint64_t received_bytes = 0;  // outer IP packets
     uint64_t sent_bytes = 0;      // the same, of datagrams with packets
@@ -104,17 +74,10 @@ struct Path {
     // low-delay classes. Set for TCP, and for UDP while a socket is full.
     uint64_t room_bytes = UINT64_MAX;
     path::KeepaliveLearner keepalive;  // node
-    // SNAPT: requests for a sign of life over control: interval, time of the latest, whether it is
-    // open, when it was answered.
-    base::Duration request_interval{};
-    base::TimePoint requested_at{};
-    bool is_requested = false;
+    path::LifeRequests life_requests;  // SNAPT
     // SNAPT: it was silent when the node announced another path, and has not been heard since.
     bool was_left_silent = false;
-    base::TimePoint request_answered_at{};
-    // SNAPT: the node wants copies of low-delay classes on this path until then.
-    base::TimePoint copies_until{};
-    base::TimePoint copies_since{};  // since when announcements of this number have come
+    path::CopyRequest copy_request;  // SNAPT
 
     // In the direction that this end sends, from acknowledgements (path::Delivery).
     uint64_t delivery_bytes_per_s = 0;  // outer IP packets; 0: unknown

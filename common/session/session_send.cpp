@@ -182,8 +182,7 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     const uint64_t shortest =
         wire::kLongHeaderBytes + wire::Challenge::kBytes + sending()->sealer->tag_bytes();
     const uint64_t most = std::max<uint64_t>(padded, shortest);
-    if (!tuple.is_proven && tuple.unproven_sent_bytes + most >
-                                tuple.unproven_received_bytes * wire::kAmplificationFactor) {
+    if (!tuple.may_take(most)) {
         drops_.add(DropReason::AmplificationLimit);
         paths_.on_withheld(*probe);
         return true;
@@ -209,8 +208,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         asked_to_repeat_at_ = now;
     }
     // The few bytes allowed to an unproven tuple are for the answer. A class question stays short.
-    if (probe->outer_bytes == 0 && !probe->is_class_question && (tuple.is_proven || padded != 0)) {
-        write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
+    if (probe->outer_bytes == 0 && !probe->is_class_question && (tuple.is_proven() || padded != 0)) {
+        write_frames(*draft, body, false, now, tuple.is_proven() ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();

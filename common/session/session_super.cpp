@@ -91,7 +91,7 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
         if ((way.paths & mask_of(index)) != 0) {
             const Path& path = paths_.path(index);
             const Tuple& tuple = path.tuples[index_of(TrafficClass::LtLd)];
-            overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote.address));
+            overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote().address));
             mtu = std::min<size_t>(mtu, path.mtu);
         }
     }

@@ -44,7 +44,7 @@ std::optional<base::Endpoint> remote_of(const session::Session& session) {
     }
     const session::Path& path = session.paths().path(*active);
     const session::Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
-    return tuple.is_known ? std::optional(tuple.remote) : std::nullopt;
+    return tuple.is_known() ? std::optional(tuple.remote()) : std::nullopt;
 }
 
 NodeSession& Relay::owner_of(session::Session& session) const {

@@ -142,17 +142,17 @@ TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
     call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
     const session::Tuple& tuple =
         call.pair.snapt.session->paths().path(1).tuples[base::index_of(TrafficClass::LtLd)];
-    for (int i = 0; i < 10 && tuple.remote == kOther; ++i) {
+    for (int i = 0; i < 10 && tuple.remote() == kOther; ++i) {
         call.send_up();
         call.pair.run_for(milliseconds(3));
     }
     call.pair.lose(call.pair.up_link(1), kCertain);
-    ASSERT_FALSE(tuple.is_proven);
+    ASSERT_FALSE(tuple.is_proven());
     call.talk(seconds(3));
-    EXPECT_FALSE(tuple.is_proven);
-    EXPECT_GT(tuple.unproven_sent_bytes, 1000U) << "copies are sent as far as that";
-    EXPECT_LE(tuple.unproven_sent_bytes,
-              wire::kAmplificationFactor * tuple.unproven_received_bytes);
+    EXPECT_FALSE(tuple.is_proven());
+    EXPECT_GT(tuple.unproven_sent_bytes(), 1000U) << "copies are sent as far as that";
+    EXPECT_LE(tuple.unproven_sent_bytes(),
+              wire::kAmplificationFactor * tuple.unproven_received_bytes());
 }
 
 TEST(MultipathSim, CopiesOfADownloadInALowDelayClassAreBounded) {

@@ -42,8 +42,8 @@ struct State {
             numbers.push_back(path.mtu);
             numbers.push_back(path.received_datagrams);
             for (const session::Tuple& tuple : path.tuples) {
-                numbers.push_back(tuple.unproven_received_bytes);
-                remotes.push_back(tuple.remote);
+                numbers.push_back(tuple.unproven_received_bytes());
+                remotes.push_back(tuple.remote());
             }
         }
     }

@@ -378,8 +378,8 @@ bool Schedule::knows_mappings(bool is_asked) {
         const bool is_there = node_.uplink(slot).is_there;
         const bool is_dead =
             pair_.node.session->paths().path(slot).state == session::PathState::Dead;
-        const bool is_known = is_there && tuple.remote == pair_.path_addresses.at(slot);
-        const bool is_used = tuple.is_known && pair_.now - tuple.heard_at <= kMappingLifetime;
+        const bool is_known = is_there && tuple.remote() == pair_.path_addresses.at(slot);
+        const bool is_used = tuple.is_known() && pair_.now - tuple.heard_at() <= kMappingLifetime;
         if (is_used && !is_known && !(is_asked && (is_dead || !is_there))) {
             return false;
         }

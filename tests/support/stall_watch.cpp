@@ -146,8 +146,8 @@ StallWatch::describe(size_t stream, size_t direction, Duration waited, Duration 
                     std::string(session::to_string(paths.path(slot).state));
             const auto address = pair_.path_addresses.find(slot);
             const session::Tuple& tuple = paths.path(slot).tuples[0];
-            if (end == &pair_.snapt && tuple.is_known && address != pair_.path_addresses.end() &&
-                tuple.remote != address->second) {
+            if (end == &pair_.snapt && tuple.is_known() && address != pair_.path_addresses.end() &&
+                tuple.remote() != address->second) {
                 text += " (rebound)";
             }
         }

@@ -145,7 +145,7 @@ TEST(PathChallenge, AnAnswerToNoQuestionProvesNothing) {
     auto token = snapt.paths.next_probe(snapt.now)->challenge->token;
     token.front() ^= 1U;
     EXPECT_FALSE(snapt.paths.on_response(space(0), {token}, snapt.now));
-    EXPECT_FALSE(snapt.paths.path(0).tuples[0].is_proven);
+    EXPECT_FALSE(snapt.paths.path(0).tuples[0].is_proven());
 }
 
 void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
@@ -254,11 +254,11 @@ TEST(PathChallenge, DataLeavesRoomForItsRepetitions) {
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
     const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
-    EXPECT_LE(destination->budget_bytes + 4 * kShortProbeBytes, 3600U);
+    EXPECT_LE(destination->budget_bytes + 4 * path::kShortProbeBytes, 3600U);
     snapt.paths.on_sent(*destination, destination->budget_bytes, true, snapt.now);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 0U);
     const Tuple& tuple = snapt.paths.path(0).tuples[0];
-    EXPECT_LE(tuple.unproven_sent_bytes + 4 * kShortProbeBytes, 3600U);
+    EXPECT_LE(tuple.unproven_sent_bytes() + 4 * path::kShortProbeBytes, 3600U);
 }
 
 }  // namespace

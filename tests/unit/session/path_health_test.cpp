@@ -274,7 +274,7 @@ TEST(PathSet, AfterOneTimeoutThePathIsAskedAndNotDoubted) {
     }
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
     EXPECT_FALSE(node.paths.is_in_doubt(node.now));
-    EXPECT_NE(node.paths.path(0).tuples[kLtLd].challenged_at, base::kNever)
+    EXPECT_TRUE(node.paths.path(0).tuples[kLtLd].challenge().is_open())
         << "asked by CHALLENGEs, without DSCP in turn";
     pings_in(node, base::seconds(3), false);
     EXPECT_TRUE(node.paths.is_in_doubt(node.now));
@@ -405,7 +405,7 @@ TEST(PathSet, AnAnnouncementOfAPathBesideDoesNotHideTheMove) {
     beside.active = false;
     EXPECT_FALSE(snapt.paths.on_announce(0, beside, snapt.now));
     EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 7), snapt.now));
-    EXPECT_FALSE(snapt.paths.path(1).tuples[base::index_of(TrafficClass::HtHd)].is_known)
+    EXPECT_FALSE(snapt.paths.path(1).tuples[base::index_of(TrafficClass::HtHd)].is_known())
         << "other sockets may be behind the index";
 }
 

@@ -51,10 +51,10 @@ TEST(PathSet, AnUnprovenAddressGetsThreeTimesWhatItSent) {
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
     auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
-    EXPECT_EQ(destination->budget_bytes, 3600U - kChallengeRoomBytes);
+    EXPECT_EQ(destination->budget_bytes, 3600U - path::kChallengeRoomBytes);
     snapt.paths.on_sent(*destination, 3000, true, snapt.now);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes,
-              600U - kChallengeRoomBytes);
+              600U - path::kChallengeRoomBytes);
 }
 
 TEST(PathSet, OnlyTheHighestNumberMovesAnAddress) {
