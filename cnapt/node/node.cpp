@@ -31,7 +31,7 @@ constexpr size_t kWorkerQueue = 1024;
 bool is_without_way(const SnaptLink& link) {
     const auto active = link.session ? link.session->paths().active() : std::nullopt;
     return link.session && link.moving_since != base::kNever &&
-           (!active || link.session->paths().path(*active).state == session::PathState::Dead);
+           (!active || link.session->paths().path(*active).state() == session::PathState::Dead);
 }
 
 }  // namespace

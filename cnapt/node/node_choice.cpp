@@ -173,7 +173,7 @@ std::string Node::name_of(const Candidate& candidate) {
 // The interruption of a move counts from the silence that causes it, not from its detection.
 TimePoint Node::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
     const session::Path& path = link.session->paths().path(path_of(way));
-    return path.is_failing() ? std::min(now, path.liveness.silent_since()) : now;
+    return path.is_failing() ? std::min(now, path.liveness().silent_since()) : now;
 }
 
 void Node::activate(SnaptLink& link,
@@ -210,7 +210,7 @@ void Node::activate(SnaptLink& link,
 // Paths by UDP carry nothing meanwhile: only an answer to a question brings one back.
 void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
     for (const Uplink* uplink : uplinks_->list()) {
-        link.session->paths().give_up(uplink->slot);
+        link.session->paths().path(uplink->slot).give_up();
     }
     if (was_on_stream) {
         base::log(base::LogLevel::Info, "%s: TCP was silent, data goes over TCP by another uplink",
@@ -225,12 +225,12 @@ void Node::enter_stream(SnaptLink& link, bool was_on_stream) {
 void Node::leave_stream(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
-        if (uplink->slot != slot && paths.path(uplink->slot).state == PathState::Dead) {
-            paths.bury(uplink->slot, now);
+        if (uplink->slot != slot && paths.path(uplink->slot).state() == PathState::Dead) {
+            paths.path(uplink->slot).bury(now);
         }
     }
     const Uplink* by = uplinks_->at(slot);
-    if (by != nullptr && paths.path(slot).state == PathState::Usable) {
+    if (by != nullptr && paths.path(slot).state() == PathState::Usable) {
         base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
                   link.name.c_str(), by->interface.c_str());
     }

@@ -109,7 +109,7 @@ bool Node::works(const Uplink& uplink) const {
         }
         const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         const session::Path& path = link->session->paths().path(index);
-        return path.state == session::PathState::Usable ||
+        return path.state() == session::PathState::Usable ||
                (is_active && link->is_control_open && !path.is_failing());
     });
 }
@@ -130,14 +130,14 @@ void Node::ask_all(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
         if (is_added(paths.path(uplink->slot))) {
             paths.ask(uplink->slot, now);
-            paths.ask_again(uplink->slot, now);
+            paths.path(uplink->slot).ask_again(now);
         }
     }
     if (link.is_on_stream()) {
         paths.ask(wire::kTcpPath, now);
     }
     const auto active = paths.active();
-    if (active && paths.path(*active).state == session::PathState::Challenged) {
+    if (active && paths.path(*active).state() == session::PathState::Challenged) {
         paths.announce_again(now);  // its next announcement may be far off
     }
     engine_.touch(*link.session);
@@ -166,7 +166,7 @@ void Node::add_new_paths(SnaptLink& link, TimePoint now) {
         }
         paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
         if (link.is_on_stream()) {
-            paths.give_up(uplink->slot);  // must answer before it takes over
+            paths.path(uplink->slot).give_up();  // must answer before it takes over
         }
     }
 }
@@ -222,7 +222,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         events_.on_path_moved(link);
     }
     const session::PathState state =
-        link.active_slot() ? paths.path(*link.active_slot()).state : session::PathState::Unknown;
+        link.active_slot() ? paths.path(*link.active_slot()).state() : session::PathState::Unknown;
     if (state == session::PathState::Challenged && !link.is_on_stream()) {
         paths.announce_again(now);  // a route may have come
     }
@@ -272,10 +272,10 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
                                      : "silent: nothing comes back over UDP");
     choose(*link, now);
     if (session.paths().active() != path ||
-        session.paths().path(path).state != session::PathState::Dead) {
+        session.paths().path(path).state() != session::PathState::Dead) {
         return;
     }
-    link->moving_since = std::min(now, session.paths().path(path).liveness.silent_since());
+    link->moving_since = std::min(now, session.paths().path(path).liveness().silent_since());
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
     }

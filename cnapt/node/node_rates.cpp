@@ -18,7 +18,8 @@ void Node::look_at_rates(base::TimePoint now) {
                          session.counters().inner_bytes_received, now);
         for (uint8_t i = 0; i < wire::kMaxPaths; ++i) {
             const session::Path& path = session.paths().path(i);
-            link->path_rates[i].look(path.sent_bytes, path.received_bytes, now);
+            link->path_rates[i].look(path.counters().sent_bytes, path.counters().received_bytes,
+                                     now);
         }
     }
 }

@@ -19,7 +19,7 @@ bool is_udp_port(const SnaptLink& link, uint16_t port) {
 }
 
 bool answers(const session::Path& path) {
-    return path.has_answered && !path.is_failing();
+    return path.has_answered() && !path.is_failing();
 }
 
 // True if both are in one network, like the temporary and the stable address of IPv6 (RFC 8981).

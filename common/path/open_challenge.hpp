@@ -6,6 +6,7 @@
 
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
+#include "common/path/class_ways.hpp"
 #include "common/path/liveness.hpp"
 #include "common/wire/frame.hpp"
 
@@ -58,8 +59,10 @@ class OpenChallenge {
     bool take_due(base::TimePoint now);
     // The frame of the sending that leaves now.
     wire::Challenge next_sending(base::TimePoint now);
-    // The latest sending leaves without DSCP.
-    bool is_unmarked() const { return is_unmarked(repetitions_); }
+    // Of the latest sending; nothing: the one that its class takes.
+    std::optional<ClassWay> way() const {
+        return is_unmarked(repetitions_) ? std::optional(ClassWay::Unmarked) : std::nullopt;
+    }
     // Nothing: the token answers no sending of it.
     std::optional<Answer> answer(const wire::ChallengeToken& token, base::TimePoint now) const;
 

@@ -16,10 +16,6 @@ namespace {
 // Age at which a NAT mapping may have expired (RFC 4787 REQ-5 requires two minutes; many boxes take
 // 30 s).
 constexpr Duration kMappingLifetime = base::seconds(25);
-// The node keeps the LtLd mapping alive. Another class that was last heard this much earlier may
-// have lost its mapping.
-constexpr Duration kMayBeOlder = base::seconds(1);
-
 // If others were heard this much later than the active path, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
@@ -34,36 +30,8 @@ constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
 
 std::optional<Destination>
 PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now) const {
-    return destination_by(index, traffic_class, way_of(index, traffic_class), now);
-}
-
-std::optional<Destination> PathSet::destination_by(uint8_t index,
-                                                   TrafficClass traffic_class,
-                                                   path::ClassWay way,
-                                                   TimePoint now) const {
     const Path& path = paths_[index];
-    TrafficClass tuple_class = way == path::ClassWay::Detour ? TrafficClass::LtLd : traffic_class;
-    if (role_ == Role::Snapt) {
-        const Tuple& own = path.tuples[index_of(traffic_class)];
-        const TimePoint heard_at = path.tuples[kLtLd].heard_at();
-        const bool is_stale =
-            now - own.heard_at() > kMappingLifetime || heard_at - own.heard_at() > kMayBeOlder;
-        if (!own.is_known() || !own.is_proven() || is_stale) {
-            tuple_class = TrafficClass::LtLd;
-        }
-        if (!path.tuples[index_of(tuple_class)].is_known()) {
-            // The path was first heard in another class.
-            tuple_class = traffic_class;
-        }
-    }
-    const Tuple& tuple = path.tuples[index_of(tuple_class)];
-    if (!tuple.is_known()) {
-        return std::nullopt;
-    }
-    const uint64_t budget = std::min(room_for(path, traffic_class), tuple.budget_bytes());
-    Destination result{index, tuple_class, tuple.remote(), tuple.local(), path.mtu, budget};
-    result.is_unmarked = way != path::ClassWay::Own;
-    return result;
+    return path.destination(traffic_class, path.way_of(traffic_class), now);
 }
 
 std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
@@ -77,7 +45,7 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         return other ? other : result;
     }
     const bool is_proven =
-        result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven();
+        result && paths_[*active_].tuples()[index_of(result->tuple_class)].is_proven();
     if (is_short && !is_proven) {
         // The challenge was lost with its answer, and no datagram comes that would allow another.
         const auto other = heard_instead(now);
@@ -88,13 +56,13 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
 
 // A path that delivers while the active path does not; nothing: there is none.
 std::optional<uint8_t> PathSet::heard_instead(TimePoint now) const {
-    const TimePoint heard_at = paths_[*active_].heard_at;
+    const TimePoint heard_at = paths_[*active_].heard_at();
     std::optional<uint8_t> other;
     any_used([&](uint8_t index) {
-        const TimePoint at = paths_[index].heard_at;
+        const TimePoint at = paths_[index].heard_at();
         if (index != wire::kTcpPath && at > heard_at + kOnlyOthersHeard &&
             now - at < kHeardLately && may_spread_on(index, now) &&
-            (!other || at > paths_[*other].heard_at)) {
+            (!other || at > paths_[*other].heard_at())) {
             other = index;
         }
         return false;
@@ -116,37 +84,38 @@ bool PathSet::is_in_doubt(TimePoint now) const {
         return false;
     }
     const Path& path = paths_[*active_];
-    const Tuple& tuple = path.tuples[kLtLd];
-    if (role_ == Role::Node) {
+    const Tuple& tuple = path.lt_ld();
+    if (context_.role == Role::Node) {
         // A mere probe is no doubt yet.
         const bool is_in_question =
-            path.validation == Validation::Pending || path.announcer.is_running();
-        return path.state == PathState::Doubtful || (tuple.challenge().is_open() && is_in_question);
+            path.validation() == Validation::Pending || path.announcer().is_running();
+        return path.state() == PathState::Doubtful ||
+               (tuple.challenge().is_open() && is_in_question);
     }
     return !tuple.is_proven() || is_overdue(*active_, now) ||
-           any_used([&](uint8_t index) { return paths_[index].copy_request.is_open(now); });
+           any_used([&](uint8_t index) { return paths_[index].copy_request().is_open(now); });
 }
 
 bool PathSet::may_copy_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const Tuple& tuple = path.tuples[kLtLd];
-    if (active_ == index || !tuple.is_known() || !is_live(path)) {
+    const Tuple& tuple = path.lt_ld();
+    if (active_ == index || !tuple.is_known() || !path.is_live()) {
         return false;
     }
-    if (role_ == Role::Node) {
-        return path.state != PathState::Doubtful || former_ == index;
+    if (context_.role == Role::Node) {
+        return path.state() != PathState::Doubtful || former_ == index;
     }
-    return now - tuple.heard_at() <= kMappingLifetime || path.copy_request.is_open(now);
+    return now - tuple.heard_at() <= kMappingLifetime || path.copy_request().is_open(now);
 }
 
 // Prefers the path that was left or asked for, then one that has answered, then the faster one.
 bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) const {
     const auto rank = [&](uint8_t index) {
         const Path& path = paths_[index];
-        if (former_ == index || path.copy_request.is_open(now)) {
+        if (former_ == index || path.copy_request().is_open(now)) {
             return 0;
         }
-        return path.state == PathState::Usable ? 1 : 2;
+        return path.state() == PathState::Usable ? 1 : 2;
     };
     if (rank(candidate) != rank(other)) {
         return rank(candidate) < rank(other);
@@ -183,107 +152,33 @@ std::optional<Destination> PathSet::copy_destination(TrafficClass traffic_class,
     return result && result->budget_bytes >= result->mtu ? result : std::nullopt;
 }
 
-std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
-    wire::Announce announce;
-    announce.path = path;
-    announce.copy_wanted = true;
-    announce.number = announcement_number_;
-    return announce;
-}
-
-void PathSet::end_copies() {
-    for (Path& path : paths_) {
-        path.copy_request.end();
-    }
-}
-
-// The active path has answered.
-void PathSet::end_doubt() {
-    former_.reset();
-    end_copies();
-}
-
-std::optional<Probe> PathSet::withdrawal_probe() {
-    while (has_withdrawals()) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(withdrawing_));
-        if (--withdrawals_due_[index] == 0 || active_ == index) {
-            withdrawing_ &= static_cast<PathMask>(~mask_of(index));
-        }
-        if (active_ == index) {
-            continue;
-        }
-        const Tuple& tuple = paths_[*active_].tuples[kLtLd];
-        Probe probe{*active_, TrafficClass::LtLd, tuple.remote(), tuple.local()};
-        probe.announce.emplace();
-        probe.announce->path = index;
-        probe.announce->withdrawn = true;
-        probe.announce->number = announcement_number_;
-        return probe;
-    }
-    return std::nullopt;
-}
-
-void PathSet::keep_ready(Duration longest, TimePoint now) {
-    tells_withdrawals_ = true;
-    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
-        const Path& path = paths_[index];
-        const bool is_due = path.state == PathState::Challenged ||
-                            (path.state == PathState::Usable && now - path.heard_at >= longest);
-        if (active_ != index && is_due) {
-            probe(index, now);
-        }
-    }
-}
-
-// Withdrawals sent before the announcement may have been lost with it.
-void PathSet::withdraw_again() {
-    for (unsigned left = ended_; left != 0; left &= left - 1) {
-        uint8_t& due = withdrawals_due_[static_cast<size_t>(std::countr_zero(left))];
-        due = std::max<uint8_t>(due, 1);
-    }
-    withdrawing_ |= ended_;
-}
-
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known() || !tuple.is_proven() || !is_live(path) ||
-        path.liveness.health() != path::Health::Usable) {
+    const Tuple& tuple = path.lt_ld();
+    if (!tuple.is_known() || !tuple.is_proven() || !path.is_live() ||
+        path.liveness().health() != path::Health::Usable) {
         return false;
     }
-    if (role_ == Role::Node) {
-        const bool is_heard = active_ == index || now - path.heard_at <= kMappingLifetime;
-        return path.has_answered && path.state != PathState::Doubtful && is_heard;
+    if (context_.role == Role::Node) {
+        const bool is_heard = active_ == index || now - path.heard_at() <= kMappingLifetime;
+        return path.has_answered() && path.state() != PathState::Doubtful && is_heard;
     }
-    return !path.was_left_silent && now - tuple.heard_at() <= kMappingLifetime;
+    return !path.was_left_silent() && now - tuple.heard_at() <= kMappingLifetime;
 }
 
 Duration PathSet::largest_rtt() const {
     Duration largest{};
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
-        largest = is_live(path) ? std::max(largest, path.smoothed_rtt()) : largest;
+        largest = path.is_live() ? std::max(largest, path.smoothed_rtt()) : largest;
         return false;
     });
     return largest;
 }
 
-Duration PathSet::smallest_rtt() const {
-    Duration smallest{};
-    any_used([&](uint8_t index) {
-        const Duration rtt = paths_[index].smoothed_rtt();
-        const bool is_smaller = smallest == Duration{} || rtt < smallest;
-        if (is_live(paths_[index]) && rtt != Duration{} && is_smaller) {
-            smallest = rtt;
-        }
-        return false;
-    });
-    return smallest;
-}
-
 // Excludes the delay of queues, which is temporary, and of waiting in a silent link.
 Duration PathSet::base_rtt(uint8_t index) const {
-    return paths_[index].rtt.minimum();
+    return paths_[index].rtt().minimum();
 }
 
 PathMask PathSet::spread(Duration difference, TimePoint now) const {
@@ -314,8 +209,8 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
 
 bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     for (unsigned left = paths; left != 0; left &= left - 1) {
-        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at;
-        if (at > paths_[index].heard_at + kOnlyOthersHeard) {
+        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at();
+        if (at > paths_[index].heard_at() + kOnlyOthersHeard) {
             return true;
         }
     }
@@ -327,15 +222,15 @@ bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
 // came after what was sent while other paths are heard. Gives the beginning of the silence; kNever:
 // the path is not silent.
 TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
-    if (deliveries_[index] == nullptr) {
+    if (paths_[index].delivery() == nullptr) {
         return base::kNever;
     }
-    const path::Liveness& liveness = paths_[index].liveness;
+    const path::Liveness& liveness = paths_[index].liveness();
     if (liveness.timeouts() > 0) {
         return liveness.owed_since();
     }
     const TimePoint since = liveness.unheard_since();
-    const bool is_late = since != base::kNever && now - since >= probe_timeout(index);
+    const bool is_late = since != base::kNever && now - since >= paths_[index].probe_timeout();
     return is_late && is_other_heard(index, paths) ? since : base::kNever;
 }
 
@@ -362,11 +257,12 @@ PathMask PathSet::answering(PathMask paths, Duration patience, TimePoint now) co
 
 std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const bool is_heard = active_ && path.heard_at + kOnlyOthersHeard >= paths_[*active_].heard_at;
-    const bool is_known = std::any_of(path.tuples.begin(), path.tuples.end(), [](const Tuple& any) {
-        return any.is_known() && any.is_proven();
-    });
-    if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent) {
+    const bool is_heard =
+        active_ && path.heard_at() + kOnlyOthersHeard >= paths_[*active_].heard_at();
+    const bool is_known =
+        std::any_of(path.tuples().begin(), path.tuples().end(),
+                    [](const Tuple& any) { return any.is_known() && any.is_proven(); });
+    if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent()) {
         return index;
     }
     const auto usual = upkeep_destination(now);
@@ -376,11 +272,11 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
 // By how much the one-way delay of `path` exceeds that of `other`. Both are between the same two
 // clocks, so they can be compared.
 std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
-    if (deliveries_[path] == nullptr || deliveries_[other] == nullptr) {
+    if (paths_[path].delivery() == nullptr || paths_[other].delivery() == nullptr) {
         return std::nullopt;
     }
-    const auto own = deliveries_[path]->relative_delay().smallest();
-    const auto theirs = deliveries_[other]->relative_delay().smallest();
+    const auto own = paths_[path].delivery()->relative_delay().smallest();
+    const auto theirs = paths_[other].delivery()->relative_delay().smallest();
     if (!own || !theirs) {
         return std::nullopt;
     }
@@ -417,11 +313,22 @@ PathMask PathSet::carrying(PathMask paths, TimePoint now) const {
     PathMask mask = 0;
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        if (now - paths_[index].packets_sent_at <= kCarriesFor) {
+        if (now - paths_[index].packets_sent_at() <= kCarriesFor) {
             mask |= mask_of(index);
         }
     }
     return mask;
+}
+
+PathMask PathSet::with_room(PathMask paths, base::TrafficClass traffic_class) const {
+    PathMask mask = paths;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        if (!paths_[index].has_room(traffic_class)) {
+            mask &= static_cast<PathMask>(~mask_of(index));
+        }
+    }
+    return mask != 0 ? mask : paths;
 }
 
 std::optional<PathSet::Arrival>
@@ -430,11 +337,11 @@ PathSet::soonest_arrival(PathMask paths, const PathDelays& more, TimePoint now) 
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const Path& path = paths_[index];
-        const path::Delivery* const delivery = deliveries_[index].get();
+        const path::Delivery* const delivery = paths_[index].delivery();
         const Duration queueing =
             delivery != nullptr
-                ? delivery->queueing(path.mtu, now)
-                : path::Delivery::time_for(path.mtu, path::Delivery::kAssumedBytesPerS);
+                ? delivery->queueing(path.mtu(), now)
+                : path::Delivery::time_for(path.mtu(), path::Delivery::kAssumedBytesPerS);
         const TimePoint at = now + more[index] + queueing;
         if (!best || at < best->at) {
             best = {index, at};

@@ -1,138 +1,29 @@
-// The state of one path, and the types in which PathSet reports on paths to the session.
+// Names of common/path that the session uses throughout, and sets of paths.
 #pragma once
 
-#include "common/base/ip_address.hpp"
-#include "common/base/time.hpp"
-#include "common/base/traffic_class.hpp"
-#include "common/path/announcer.hpp"
-#include "common/path/class_ways.hpp"
-#include "common/path/copy_request.hpp"
-#include "common/path/keepalive_learner.hpp"
-#include "common/path/life_requests.hpp"
-#include "common/path/liveness.hpp"
-#include "common/path/mtu_search.hpp"
-#include "common/path/rtt_estimator.hpp"
-#include "common/path/tuple.hpp"
-#include "common/wire/frame.hpp"
-
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
+#include "common/path/path.hpp"
 
 namespace continuo::session {
 
-enum class Role : uint8_t { Node, Snapt };
-
-enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
-// Whether the address of a path is known to work (RFC 9000 section 8.2). Failed: nothing but an
-// answer to a challenge makes the path usable again.
-enum class Validation : uint8_t { None, Pending, Done, Failed };
-std::string_view to_string(PathState state);
-PathState state_of(Validation validation, path::Health health);
-
-// Share of a path's room reserved for the low-delay classes, so that they do not wait behind
-// others.
-inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
-
-using path::kChallengeLifetime;
+using path::ClassMask;
+using path::Destination;
+using path::kAllClasses;
 using path::kFirstProbeInterval;
-using path::kLongestProbeInterval;
+using path::kLtLd;
+using path::kReservedRoomBytes;
+using path::mask_of;
+using path::Path;
+using path::PathState;
+using path::Probe;
+using path::Role;
+using path::to_string;
 using path::Tuple;
-
-// The index of lt-ld in the tuples of a path: the class that speaks for it.
-inline constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
-
-struct Path {
-    PathState state = PathState::Unknown;  // PathSet::settle() sets it
-    Validation validation = Validation::None;
-    path::Liveness liveness;
-    bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
-    bool has_answered = false;     // answered a challenge since it was added or was last dead
-    bool was_asked_again = false;  // node: after its first answer
-    uint16_t mtu = 1500;           // an outer IP packet's, in the direction that this end sends
-    path::MtuSearch search;
-    std::array<Tuple, base::kTrafficClasses> tuples;
-    path::RttEstimator rtt;
-    // Zero: no sample.
-    base::Duration smoothed_rtt() const {
-        return rtt.has_sample() ? rtt.smoothed() : base::Duration{};
-    }
-    base::Duration rtt_variation() const {
-        return rtt.has_sample() ? rtt.variation() : base::Duration{};
-    }
-    uint64_t answers = 0;              // to challenges, since it was added
-    base::Duration last_round_trip{};  // the latest answer's
-    base::TimePoint packets_sent_at{};
-    base::TimePoint heard_at{};
-    base::TimePoint answered_at{};  // a RESPONSE of lt-ld, or an ACK that came back by this path
-    path::Announcer announcer;
-    uint64_t received_datagrams = 0;
-    uint64_t received_bytes = 0;  // outer IP packets
-    uint64_t sent_bytes = 0;      // the same, of datagrams with packets
-    // Bytes that may be sent before the sender has room again, kReservedRoomBytes of it only for
-    // low-delay classes. Set for TCP, and for UDP while a socket is full.
-    uint64_t room_bytes = UINT64_MAX;
-    path::KeepaliveLearner keepalive;  // node
-    path::LifeRequests life_requests;  // SNAPT
-    // SNAPT: it was silent when the node announced another path, and has not been heard since.
-    bool was_left_silent = false;
-    path::CopyRequest copy_request;  // SNAPT
-
-    // In the direction that this end sends, from acknowledgements (path::Delivery).
-    uint64_t delivery_bytes_per_s = 0;  // outer IP packets; 0: unknown
-    bool is_full = false;               // a queue stands in it
-    bool was_full = false;              // at the last measurement; else it may deliver far more
-    std::optional<double> loss;         // fraction of datagrams; nothing: unknown
-    uint64_t lost_datagrams = 0;
-    uint64_t late_datagrams = 0;       // arrived after they had been declared lost
-    uint64_t duplicate_datagrams = 0;  // arrived twice, in the direction that this end receives
-};
+using path::Validation;
 
 // A set of paths: bit n is the path with index n.
 using PathMask = uint16_t;
 constexpr PathMask mask_of(uint8_t path) {
     return static_cast<PathMask>(1U << path);
 }
-
-// A set of traffic classes.
-using ClassMask = uint8_t;
-inline constexpr ClassMask kAllClasses = (1U << base::kTrafficClasses) - 1;
-constexpr ClassMask mask_of(base::TrafficClass traffic_class) {
-    return static_cast<ClassMask>(1U << base::index_of(traffic_class));
-}
-
-// One datagram without packets that the session shall send.
-struct Probe {
-    uint8_t path = 0;
-    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    base::Endpoint to;
-    base::Endpoint from;
-    std::optional<wire::Announce> announce{};
-    std::optional<wire::Announce> copies{};  // the path that is to carry copies meanwhile
-    std::optional<wire::Challenge> challenge{};
-    std::optional<wire::Response> response{};
-    bool has_ping = false;     // a probe of path::Liveness
-    bool wants_ack = false;    // a PING as well; it is repeated with the question, not by a timer
-    bool is_padded = false;    // to kAnnounceBodyBytes
-    uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no
-    // The tuple that the datagram takes, where it is another class's.
-    std::optional<base::TrafficClass> tuple_class{};
-    std::optional<path::ClassWay> way{};  // nothing: the one that its class takes
-    bool is_class_question = false;       // asked by path::ClassWays: its answer proves no tuple
-
-    // Announcements, question and answer.
-    void serialize(base::ByteWriter& body) const;
-};
-
-struct Destination {
-    uint8_t path = 0;
-    base::TrafficClass tuple_class = base::TrafficClass::LtLd;
-    base::Endpoint to;
-    base::Endpoint from;
-    uint16_t mtu = 1500;
-    uint64_t budget_bytes = UINT64_MAX;  // an unproven tuple, or TCP, may still be sent this much
-    bool is_unmarked = false;            // DSCP 0 in place of that of the class
-};
 
 }  // namespace continuo::session

@@ -392,13 +392,16 @@ void Session::on_timeout(TimePoint now) {
             epoch->encoder.on_time(now);
         }
     }
-    paths_.try_longer_keepalive(settings_.keepalive, now);
+    if (Path* const path = paths_.active_path()) {
+        path->keepalive().try_longer(settings_.keepalive, now);
+    }
 }
 
 TimePoint Session::keepalive_at() const {
     const bool is_wanted = keeps_idle_alive_ || flows() != 0;
-    return settings_.role == Role::Node && is_wanted && !keepalive_due_ && paths_.active()
-               ? kept_alive_at_ + paths_.keepalive(settings_.keepalive)
+    const Path* const path = paths_.active_path();
+    return settings_.role == Role::Node && is_wanted && !keepalive_due_ && path != nullptr
+               ? kept_alive_at_ + path->keepalive().interval(settings_.keepalive)
                : base::kNever;
 }
 

@@ -46,13 +46,13 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted,
                                 is_mere_question);
             if (settings_.role == Role::Node && !is_mere_question) {
-                if (!paths_.has_changed_socket(space, now)) {
+                if (!paths_.path(space.path).has_changed_socket(space.traffic_class, now)) {
                     host_.on_path_challenged(*this, space.path, now);
                 }
                 let_lt_ld_be_heard(space, now);
                 if (space.traffic_class == base::TrafficClass::LtLd &&
                     paths_.active() == space.path) {
-                    paths_.on_remapped(settings_.keepalive, now);
+                    paths_.path(space.path).keepalive().on_remapped(settings_.keepalive, now);
                     asked_to_repeat_at_ = now;
                 }
             }
@@ -96,7 +96,7 @@ void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
     if (paths_.active() == challenged.path) {
         keepalive_due_ = true;
     } else {
-        paths_.probe(challenged.path, now);
+        paths_.path(challenged.path).probe(now);
     }
 }
 

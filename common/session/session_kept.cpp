@@ -40,12 +40,12 @@ bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint no
     const Duration patience =
         path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
-        path.liveness.silent_since() == base::kNever ||
-        now - path.liveness.silent_since() < patience) {
+        path.liveness().silent_since() == base::kNever ||
+        now - path.liveness().silent_since() < patience) {
         return false;
     }
     // Acknowledgements of another path may come by the active one.
-    return paths_.active() == way.destination.path || path.liveness.timeouts() > 0;
+    return paths_.active() == way.destination.path || path.liveness().timeouts() > 0;
 }
 
 // No later packet of the flow would reveal its loss, only its sender's timer.
@@ -112,7 +112,7 @@ void Session::on_active_changed(TimePoint now) {
 
 // Flows on another path change over as soon as that path is doubtful.
 void Session::on_doubt(uint8_t path, TimePoint now) {
-    if (paths_.active() != path && paths_.path(path).state == PathState::Doubtful) {
+    if (paths_.active() != path && paths_.path(path).state() == PathState::Doubtful) {
         mark_left(mask_of(path), sends_on_since_, now);
     }
 }

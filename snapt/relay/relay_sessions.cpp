@@ -43,7 +43,7 @@ std::optional<base::Endpoint> remote_of(const session::Session& session) {
         return std::nullopt;
     }
     const session::Path& path = session.paths().path(*active);
-    const session::Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
+    const session::Tuple& tuple = path.tuples()[base::index_of(base::TrafficClass::LtLd)];
     return tuple.is_known() ? std::optional(tuple.remote()) : std::nullopt;
 }
 
@@ -322,14 +322,14 @@ void Relay::close_stream(uint16_t wire_id) {
         node->has_link = false;
         node->link_lost_at = loop_.now();
         node->lane.stream.reset();
-        node->session.paths().set_room(wire::kTcpPath, 0);  // the node returns in some way
+        node->session.paths().path(wire::kTcpPath).set_room(0);  // the node returns in some way
     }
 }
 
 void Relay::on_stream_room(uint16_t wire_id) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node != nullptr && node->stream) {
-        node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
+        node->session.paths().path(wire::kTcpPath).set_room(node->stream.queue->room_bytes());
         engine_.touch(node->session);
         engine_.pump();
     }

@@ -76,7 +76,7 @@ TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
     };
     const uint64_t before[] = {sent(0), sent(1)};
     for (int i = 0; i < 120; ++i) {
-        call.pair.node.session->paths().probe(1, call.pair.now);
+        call.pair.node.session->paths().path(1).probe(call.pair.now);
         call.pair.run_for(seconds(1));
     }
     EXPECT_GE(sent(0) - before[0], 3U) << "in 120 s";
@@ -141,7 +141,7 @@ TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
     // Another NAT mapping, from which nothing comes but a few datagrams.
     call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
     const session::Tuple& tuple =
-        call.pair.snapt.session->paths().path(1).tuples[base::index_of(TrafficClass::LtLd)];
+        call.pair.snapt.session->paths().path(1).tuples()[base::index_of(TrafficClass::LtLd)];
     for (int i = 0; i < 10 && tuple.remote() == kOther; ++i) {
         call.send_up();
         call.pair.run_for(milliseconds(3));
@@ -369,11 +369,11 @@ TEST(MultipathSim, APathThatWasDeadForLongIsFoundAtOnceWhileTheActiveOneIsDeadTo
     two.cut(0);
     two.cut(1);
     two.talk(seconds(50));
-    ASSERT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Dead);
+    ASSERT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Dead);
     two.pair.lose(two.pair.up_link(1), 0);
     two.pair.lose(two.pair.down_link(1), 0);
     two.talk(milliseconds(1200));
-    EXPECT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Usable);
+    EXPECT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Usable);
 }
 
 }  // namespace

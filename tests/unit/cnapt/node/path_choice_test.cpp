@@ -53,7 +53,7 @@ TEST_F(PathChoice, AQuestionToThePathInUseIsAnswered) {
 }
 
 TEST_F(PathChoice, APathGivenUpIsDeadUntilItAnswers) {
-    paths().give_up(1);
+    paths().path(1).give_up();
     EXPECT_EQ(view(1).health, Health::Dead);
     EXPECT_FALSE(view(1).is_validated);
     ask_path(paths(), candidate(1), pair_.now);
@@ -82,7 +82,7 @@ TEST_F(PathChoice, OnlyAPathThatDoesNotAnswerIsAskedAtAnotherPort) {
     other.uplink = 2;
     ask_path(paths(), other, pair_.now);
     EXPECT_EQ(view(2).port, 443);
-    EXPECT_EQ(paths().path(2).state, PathState::Dead);
+    EXPECT_EQ(paths().path(2).state(), PathState::Dead);
 }
 
 TEST_F(PathChoice, AMoveGoesToThePortThatAnswered) {
