@@ -196,8 +196,6 @@ class PathSet {
     // The same for one path, active or not; nothing when none of its tuples is known.
     std::optional<Destination>
     destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
-    // Where lone acknowledgements go: by the active path, unless only others were heard lately.
-    std::optional<Destination> upkeep_destination(base::TimePoint now) const;
     // Where datagrams for `original` are copied to: while the active path is in doubt, or `always`.
     std::optional<Destination> copy_destination(base::TrafficClass traffic_class,
                                                 uint8_t original,
@@ -218,8 +216,6 @@ class PathSet {
     // room; nothing while the delays are not known for all.
     std::optional<uint8_t>
     soonest(PathMask paths, base::TrafficClass traffic_class, base::TimePoint now) const;
-    // A path that delivers while the active one does not.
-    std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
     // Whether the peer is at `from`, judged by its latest authenticated datagrams.

@@ -246,7 +246,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!is_keepalive && owes_ack) {
         destination = ack->destination;
     } else if (!is_keepalive && epoch->encoder.wants_floor()) {
-        destination = paths_.upkeep_destination(now);
+        destination = paths_.destination(TrafficClass::LtLd, now);
     }
     if (!has_control_room(destination)) {
         return false;
