@@ -1,8 +1,8 @@
 // PathSet: the paths of one session, and what concerns several of them (docs/PROTOCOL.md section
-// 5): which is active, which answers or carries copies in its place, withdrawals, and which log an
-// acknowledgement belongs to. What concerns one alone is path::Path's. The node adds paths and
-// chooses the active one; SNAPT learns them from authenticated datagrams and follows announcements.
-// Pure: announcements, challenges and responses to send come out of next_probe().
+// 5): which is active, which answers or carries copies in its place, withdrawals. What concerns one
+// alone is path::Path's. The node adds paths and chooses the active one; SNAPT learns them from
+// authenticated datagrams and follows announcements. Pure: announcements, challenges and responses
+// to send come out of next_probe().
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -10,9 +10,9 @@
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/session/due_responses.hpp"
+#include "common/session/path_logs.hpp"
 #include "common/session/path_types.hpp"
 #include "common/session/withdrawals.hpp"
-#include "common/wire/ack_ranges.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -37,6 +37,8 @@ class PathSet {
     const Path* active_path() const { return active_ ? &paths_[*active_] : nullptr; }
     Path* active_path() { return active_ ? &paths_[*active_] : nullptr; }
     uint16_t announcement_number() const { return announcement_number_; }
+    PathLogs& logs() { return logs_; }
+    const PathLogs& logs() const { return logs_; }
 
     // --- Node
     void add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, base::TimePoint now);
@@ -126,9 +128,6 @@ class PathSet {
         const auto space = wire::space_from_number(run.space.space);
         paths_[space.path].on_numbered(space.traffic_class, run, now);
     }
-    // A datagram that no ACK has named left again under its number on path `index`. If it left last
-    // on another one, the log of `index` has it from now on.
-    void on_sent_again(path::SentRun run, uint8_t index, base::TimePoint now);
     // The sender's queues are empty.
     void on_app_limited() {
         any_used([&](uint8_t index) {
@@ -138,55 +137,9 @@ class PathSet {
             return false;
         });
     }
-    // Datagrams sent before `now`, on any path, are excluded from rate samples: they are sent again
-    // under the same number.
-    void distrust_samples(base::TimePoint now);
-    // Keys have changed: the peer owes no ACK for what left under the former ones.
-    void forget_sent();
-    // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
-    // on_acks_read() after the last range of a datagram. `highest`: as in path::Delivery.
-    void on_ack_range(uint32_t epoch,
-                      const wire::Ack& ack,
-                      const wire::AckRange& range,
-                      uint8_t arrived_on);
-    // After the ranges of a frame.
-    void on_ack_count(uint32_t epoch, const wire::Ack& ack) {
-        const uint32_t repeats = std::exchange(named_repeats_, 0U);
-        if (path::Delivery* const delivery = paths_[ack.space.path].delivery()) {
-            delivery->on_count({epoch, wire::space_number(ack.space)},
-                               ack.highest + 1 - ack.missing, repeats);
-        }
-    }
-    // The paths whose doubt has ended (node).
-    PathMask on_acks_read(base::TimePoint now);
-    // Forgets acknowledgements that are too old.
-    void forget_old_deliveries(base::TimePoint now);
     // The path that carries the acknowledgements of path `index`: itself, unless it may not work.
     // None when no path is known.
     std::optional<uint8_t> acknowledges_by(uint8_t index, base::TimePoint now) const;
-    // An ACK has named that number, or a higher one, and it is not lost.
-    bool is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        const auto* delivery = paths_[wire::space_from_number(space).path].delivery();
-        return delivery != nullptr &&
-               delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence)) &&
-               !is_lost(epoch, space, sequence);
-    }
-    bool is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        const uint8_t own = wire::space_from_number(space).path;
-        return any_in(static_cast<PathMask>(repeating_ | mask_of(own)), [&](uint8_t index) {
-            const auto* delivery = paths_[index].delivery();
-            return delivery != nullptr &&
-                   delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
-        });
-    }
-    // The number left last as a repeat, on whatever path, and no ACK has named it yet.
-    bool is_repeated(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        return any_in(repeating_, [&](uint8_t index) {
-            const auto* delivery = paths_[index].delivery();
-            return delivery != nullptr &&
-                   delivery->is_repeated({epoch, space}, static_cast<uint32_t>(sequence));
-        });
-    }
 
     // --- Which path
     // Where traffic of that class goes now; nothing when there is no path. While the active path is
@@ -253,15 +206,6 @@ class PathSet {
     bool any_used(const Visit& visit) const {
         return any_in(used_, visit);
     }
-    template <typename Visit>
-    static bool any_in(PathMask paths, const Visit& visit) {
-        for (unsigned left = paths; left != 0; left &= left - 1) {
-            if (visit(static_cast<uint8_t>(std::countr_zero(left)))) {
-                return true;
-            }
-        }
-        return false;
-    }
     // path_choice.cpp
     base::Duration base_rtt(uint8_t index) const;
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
@@ -280,15 +224,10 @@ class PathSet {
     bool is_second_better(uint8_t candidate, uint8_t other, base::TimePoint now) const;
 
     const path::PathContext context_;
-    std::array<Path, wire::kMaxPaths> paths_;
+    Paths paths_;
+    PathLogs logs_{paths_};
     PathMask used_ = 0;  // saves a look at all paths for each packet
     bool has_narrowed_ = false;
-    // Paths named by the acknowledgements being read.
-    PathMask acknowledged_ = 0;
-    PathMask answered_ = 0;        // of these for the first time, by themselves
-    uint8_t acknowledged_by_ = 0;  // the path that brought them
-    PathMask repeating_ = 0;       // paths with repeats in their logs
-    uint32_t named_repeats_ = 0;   // repeated datagrams that this frame named
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: the path before a move that is not answered yet
     uint16_t announcement_number_ = 0;

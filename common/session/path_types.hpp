@@ -3,6 +3,9 @@
 
 #include "common/path/path.hpp"
 
+#include <array>
+#include <bit>
+
 namespace continuo::session {
 
 using path::ClassMask;
@@ -25,5 +28,16 @@ using PathMask = uint16_t;
 constexpr PathMask mask_of(uint8_t path) {
     return static_cast<PathMask>(1U << path);
 }
+// Calls `visit` for the paths of a set, by index, until it returns true.
+template <typename Visit>
+bool any_in(PathMask paths, const Visit& visit) {
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        if (visit(static_cast<uint8_t>(std::countr_zero(left)))) {
+            return true;
+        }
+    }
+    return false;
+}
+using Paths = std::array<Path, wire::kMaxPaths>;
 
 }  // namespace continuo::session

@@ -103,7 +103,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
         keepalive_due_ = true;  // lets SNAPT hear the epoch even if there is nothing to send
-        paths_.forget_sent();
+        paths_.logs().forget_sent();
     }
 }
 
@@ -382,7 +382,7 @@ void Session::on_timeout(TimePoint now) {
         previous_.reset();
     }
     const Duration skew = elision::skew_for(paths_.largest_rtt());
-    paths_.forget_old_deliveries(now);
+    paths_.logs().tidy(now);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {

@@ -75,7 +75,8 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             return;  // the frames that follow belong to a session that has ended
         }
     }
-    for (unsigned left = has_ack ? paths_.on_acks_read(now) : 0U; left != 0; left &= left - 1) {
+    for (unsigned left = has_ack ? paths_.logs().on_acks_read(now) : 0U; left != 0;
+         left &= left - 1) {
         host_.on_path_changed(*this, static_cast<uint8_t>(std::countr_zero(left)), now);
     }
     const bool is_announced = is_repeating || has_moved;
@@ -137,7 +138,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
             on_ack_range(opened, *epoch, ack, {first, last, range->kind}, now);
         });
     }
-    paths_.on_ack_count(epoch->number, ack);
+    paths_.logs().on_ack_count(epoch->number, ack);
 }
 
 // Takes numbers that no ACK has named before. References may rely only on applied ones.
@@ -150,7 +151,7 @@ void Session::on_ack_range(const Opened& opened,
     if (range.kind == wire::AckKind::Applied) {
         epoch.encoder.on_acknowledged(space, range.first, range.last, now);
     }
-    paths_.on_ack_range(epoch.number, ack, range, arrival_path(opened));
+    paths_.logs().on_ack_range(epoch.number, ack, range, arrival_path(opened));
     const SendSpace& sent = epoch.send_spaces[space_slot(space)];
     sent.each_with_acks(range.first, range.last, [&](uint64_t number) {
         const uint64_t id = ack_id(epoch, space, number);

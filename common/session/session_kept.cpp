@@ -130,7 +130,7 @@ void Session::mark_too_long(const SentEntry& sealed) {
 bool Session::may_send_kept(const SentEntry& entry, const Destination& destination) const {
     return destination.path != wire::space_from_number(entry.space).path ||
            entry.length > destination.mtu ||
-           paths_.is_lost(entry.epoch, entry.space, entry.first_sequence);
+           paths_.logs().is_lost(entry.epoch, entry.space, entry.first_sequence);
 }
 
 bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
@@ -140,7 +140,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     const auto is_acknowledged = [this](const SentEntry& entry, const EpochState& epoch) {
         const NamedNumbers* const named = epoch.send_spaces[space_slot(entry.space)].named.get();
         return (named != nullptr && named->contains(entry.first_sequence)) ||
-               paths_.is_named(entry.epoch, entry.space, entry.first_sequence);
+               paths_.logs().is_named(entry.epoch, entry.space, entry.first_sequence);
     };
     while (kept_ring_.has_due()) {
         SentEntry& entry = kept_ring_.next_due();

@@ -263,7 +263,7 @@ void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
     if (&epoch == current_.get() && previous_) {
         previous_->retire_at = now + elision::skew_for(paths_.largest_rtt());
         if (settings_.role == Role::Snapt) {
-            paths_.forget_sent();  // it has sent under the former keys until now
+            paths_.logs().forget_sent();  // it has sent under the former keys until now
         }
     }
 }

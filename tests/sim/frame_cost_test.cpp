@@ -342,7 +342,7 @@ class RepeatedOnAllPaths {
         run.has_packets = true;
         for (run.first = 0; run.first < kUnderWay; ++run.first) {
             run.bytes = run.last_bytes = static_cast<uint16_t>(1000 + run.first);
-            paths().on_sent_again(run, path_of(run.first), moved_.victim.now);
+            paths().logs().on_sent_again(run, path_of(run.first), moved_.victim.now);
         }
         for (uint8_t path = 1; path <= kOthers; ++path) {
             acknowledge_newest(path);
@@ -353,7 +353,8 @@ class RepeatedOnAllPaths {
     uint32_t repeated() {
         uint32_t count = 0;
         for (uint32_t number = 0; number < kUnderWay; ++number) {
-            count += paths().is_repeated(kEpoch, wire::space_number(kBulk), number) ? 1U : 0U;
+            count +=
+                paths().logs().is_repeated(kEpoch, wire::space_number(kBulk), number) ? 1U : 0U;
         }
         return count;
     }

@@ -454,7 +454,7 @@ TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
         while (snapt.paths.next_probe(snapt.now)) {
         }
     }
-    snapt.paths.forget_old_deliveries(snapt.now += base::seconds(120));
+    snapt.paths.logs().tidy(snapt.now += base::seconds(120));
     ASSERT_EQ(health(), path::Health::Dead);
     snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
     EXPECT_EQ(health(), path::Health::Usable);

@@ -51,11 +51,11 @@ class SnaptRepeats {
         repeated_.bytes = repeated_.last_bytes = 1400;
         repeated_.has_packets = true;
         for (repeated_.first = 0; repeated_.first < kCount; ++repeated_.first) {
-            snapt_.paths.on_sent_again(repeated_, path, snapt_.now);
+            snapt_.paths.logs().on_sent_again(repeated_, path, snapt_.now);
         }
     }
     bool has_timed_out(uint8_t path) const { return paths().path(path).liveness().timeouts() > 0; }
-    bool is_repeated() const { return paths().is_repeated(1, repeated_.space.space, 3); }
+    bool is_repeated() const { return paths().logs().is_repeated(1, repeated_.space.space, 3); }
     void wait(base::Duration span) {
         for (const TimePoint end = snapt_.now + span; snapt_.now < end;) {
             snapt_.now += milliseconds(10);

@@ -1,9 +1,8 @@
-// PathSet: what acknowledgements say, and which log each belongs to (docs/PROTOCOL.md section 6.7).
+#include "common/session/path_logs.hpp"
+
 #include "common/base/assert.hpp"
-#include "common/session/path_set.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace continuo::session {
@@ -19,22 +18,22 @@ constexpr Duration kLongestAckInterval = base::seconds(2);
 }  // namespace
 
 // A run that is repeated on the path that it took last stays in the log as it left there.
-void PathSet::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
+void PathLogs::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
     CTN_ASSERT(run.count == 1);
     path::Delivery& log = paths_[index].log();
     if (log.is_waiting(run.space, run.first)) {
         return;
     }
-    any_used([&](uint8_t former) { return paths_[former].take_out(run); });
+    std::any_of(paths_.begin(), paths_.end(), [&](Path& former) { return former.take_out(run); });
     run.is_repeat = true;
     log.on_sent(run, now);
     repeating_ |= mask_of(index);
 }
 
-void PathSet::on_ack_range(uint32_t epoch,
-                           const wire::Ack& ack,
-                           const wire::AckRange& range,
-                           uint8_t arrived_on) {
+void PathLogs::on_ack_range(uint32_t epoch,
+                            const wire::Ack& ack,
+                            const wire::AckRange& range,
+                            uint8_t arrived_on) {
     const uint8_t own = ack.space.path;
     const path::NumberSpace space{epoch, wire::space_number(ack.space)};
     uint64_t sought = uint64_t{range.last} - range.first + 1;  // each is in one log at most
@@ -62,7 +61,7 @@ void PathSet::on_ack_range(uint32_t epoch,
     acknowledged_by_ = arrived_on;
 }
 
-PathMask PathSet::on_acks_read(TimePoint now) {
+PathMask PathLogs::on_acks_read(TimePoint now) {
     PathMask mended = 0;
     any_in(std::exchange(acknowledged_, PathMask{0}), [&](uint8_t index) {
         const bool has_answered = (answered_ & mask_of(index)) != 0;
@@ -75,18 +74,25 @@ PathMask PathSet::on_acks_read(TimePoint now) {
     return mended;
 }
 
-void PathSet::forget_old_deliveries(TimePoint now) {
-    any_used([&](uint8_t index) {
+void PathLogs::on_ack_count(uint32_t epoch, const wire::Ack& ack) {
+    const uint32_t repeats = std::exchange(named_repeats_, 0U);
+    if (path::Delivery* const delivery = paths_[ack.space.path].delivery()) {
+        delivery->on_count({epoch, wire::space_number(ack.space)}, ack.highest + 1 - ack.missing,
+                           repeats);
+    }
+}
+
+void PathLogs::tidy(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         Path& path = paths_[index];
         path.tidy(now);
         if (path.delivery() == nullptr || !path.delivery()->log().has_repeats()) {
             repeating_ &= static_cast<PathMask>(~mask_of(index));
         }
-        return false;
-    });
+    }
 }
 
-void PathSet::distrust_samples(TimePoint now) {
+void PathLogs::distrust_samples(TimePoint now) {
     for (Path& path : paths_) {
         if (path.delivery() != nullptr) {
             path.delivery()->distrust_samples(now);
@@ -94,10 +100,34 @@ void PathSet::distrust_samples(TimePoint now) {
     }
 }
 
-void PathSet::forget_sent() {
+void PathLogs::forget_sent() {
     for (Path& path : paths_) {
         path.forget_class_sendings();
     }
+}
+
+bool PathLogs::is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+    const auto* delivery = paths_[wire::space_from_number(space).path].delivery();
+    return delivery != nullptr &&
+           delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence)) &&
+           !is_lost(epoch, space, sequence);
+}
+
+bool PathLogs::is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+    const uint8_t own = wire::space_from_number(space).path;
+    return any_in(static_cast<PathMask>(repeating_ | mask_of(own)), [&](uint8_t index) {
+        const auto* delivery = paths_[index].delivery();
+        return delivery != nullptr &&
+               delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
+    });
+}
+
+bool PathLogs::is_repeated(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+    return any_in(repeating_, [&](uint8_t index) {
+        const auto* delivery = paths_[index].delivery();
+        return delivery != nullptr &&
+               delivery->is_repeated({epoch, space}, static_cast<uint32_t>(sequence));
+    });
 }
 
 }  // namespace continuo::session
