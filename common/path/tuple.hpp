@@ -22,9 +22,7 @@ class Tuple {
     Tuple() = default;
     // Node: configured, so there is no amplification limit towards the SNAPT.
     static Tuple of_snapt(const base::Endpoint& remote, base::TimePoint now) {
-        Tuple tuple;
-        tuple.remote_ = remote;
-        tuple.is_known_ = true;
+        Tuple tuple(remote, {});
         tuple.is_proven_ = true;
         tuple.heard_at_ = now;
         return tuple;
@@ -32,10 +30,7 @@ class Tuple {
     // SNAPT: the node is there now. `was_proven`: it was proven elsewhere.
     static Tuple
     of_node(const base::Endpoint& remote, const base::Endpoint& local, bool was_proven) {
-        Tuple tuple;
-        tuple.remote_ = remote;
-        tuple.local_ = local;
-        tuple.is_known_ = true;
+        Tuple tuple(remote, local);
         tuple.is_remapped_ = was_proven;
         return tuple;
     }
@@ -89,6 +84,8 @@ class Tuple {
     uint64_t unproven_sent_bytes() const { return unproven_sent_bytes_; }
 
   private:
+    Tuple(const base::Endpoint& remote, const base::Endpoint& local)
+        : remote_(remote), local_(local), is_known_(true) {}
     uint64_t limit_bytes() const { return unproven_received_bytes_ * wire::kAmplificationFactor; }
 
     base::Endpoint remote_;

@@ -56,19 +56,15 @@ void PathSet::activate(uint8_t index, TimePoint now) {
 }
 
 void PathSet::announce_again(TimePoint now) {
-    announce_anew(Path::Asks::Validation, now);
-}
-
-void PathSet::announce_anew(Path::Asks asks, TimePoint now) {
     if (active_) {
-        paths_[*active_].announce(asks, now);
+        paths_[*active_].announce(Path::Asks::Validation, now);
     }
 }
 
 void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
     if (active_) {
         paths_[*active_].redirect(remote);
-        announce_anew(Path::Asks::Question, now);
+        paths_[*active_].announce(Path::Asks::Question, now);
     }
 }
 

@@ -187,7 +187,6 @@ class PathSet {
     // The path has ended: another one begins with its index.
     void renew(uint8_t index);
     void forget(uint8_t index);
-    void announce_anew(Path::Asks asks, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void end_copies();
     std::optional<wire::Announce> copies_frame(uint8_t path) const;
