@@ -34,7 +34,7 @@ bool is_usable(const SnaptLink& link) {
         return false;
     }
     const auto active = link.session->paths().active();
-    return active && link.session->paths().path(*active).state == PathState::Usable;
+    return active && link.session->paths().path(*active).state() == PathState::Usable;
 }
 
 std::string_view state_of(const SnaptLink& link) {
@@ -47,8 +47,8 @@ std::string address_of(const SnaptLink& link) {
 
 // Direction up, from the SNAPT's latest reports.
 void write_reported(JsonWriter& json, const session::Path* path) {
-    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
-    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->measured().bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->measured().loss.value_or(NAN) : NAN, kLossDigits);
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
@@ -148,29 +148,29 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
 
 // A silence ends when something is heard, which is not reported.
 void write_path_failure(JsonWriter& json, links::Failure failure, const session::Path* path) {
-    const bool works = path != nullptr && path->state == PathState::Usable;
+    const bool works = path != nullptr && path->state() == PathState::Usable;
     failure.is_current =
         failure.is_current && (!works || failure.kind == links::FailureKind::Portal);
     write_failure(json, failure);
 }
 
 void write_path_details(JsonWriter& json, const session::Path& path, TimePoint now) {
-    json.field("received_datagrams", path.received_datagrams);
-    const bool was_heard = path.heard_at != TimePoint{};
-    json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
+    json.field("received_datagrams", path.counters().received_datagrams);
+    const bool was_heard = path.heard_at() != TimePoint{};
+    json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at()) : NAN,
                kMillisecondDigits);
-    json.field("rtt_min_ms", milliseconds_or_nan(path.rtt.minimum()), kMillisecondDigits);
+    json.field("rtt_min_ms", milliseconds_or_nan(path.rtt().minimum()), kMillisecondDigits);
     json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation()), kMillisecondDigits);
-    json.field("lost_datagrams", path.lost_datagrams);
-    json.field("late_datagrams", path.late_datagrams);
-    json.field("duplicate_datagrams", path.duplicate_datagrams);
-    json.field("mtu_limit", path.search.limit());
+    json.field("lost_datagrams", path.measured().lost_datagrams);
+    json.field("late_datagrams", path.measured().late_datagrams);
+    json.field("duplicate_datagrams", path.counters().duplicate_datagrams);
+    json.field("mtu_limit", path.search().limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const session::Tuple& tuple = path.tuples[base::index_of(traffic_class)];
+        const session::Tuple& tuple = path.tuples()[base::index_of(traffic_class)];
         json.begin_object();
         json.field("class", base::token(traffic_class));
-        json.field("proven", tuple.is_proven);
+        json.field("proven", tuple.is_proven());
         json.end_object();
     }
     json.end_array();
@@ -189,18 +189,18 @@ void write_path(JsonWriter& json,
     json.field("local", uplink.address.to_string());
     json.field("snapt", link.name);
     json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
-    json.field("state", session::to_string(path != nullptr ? path->state : PathState::Unknown));
+    json.field("state", session::to_string(path != nullptr ? path->state() : PathState::Unknown));
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
-    write_rates(json, link.rates.outer(index), path != nullptr ? path->sent_bytes : 0,
-                path != nullptr ? path->received_bytes : 0, now);
-    json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
+    write_rates(json, link.rates.outer(index), path != nullptr ? path->counters().sent_bytes : 0,
+                path != nullptr ? path->counters().received_bytes : 0, now);
+    json.field("mtu", path != nullptr ? path->mtu() : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
                                                 : std::optional(false));
     json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search.state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));

@@ -103,7 +103,7 @@ bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
     return link.session->uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
                return uplink->slot != link.active_slot() &&
-                      now - paths.path(uplink->slot).heard_at < kBusyFor;
+                      now - paths.path(uplink->slot).heard_at() < kBusyFor;
            });
 }
 
@@ -194,7 +194,7 @@ std::string LinkChoice::name_of(const Candidate& candidate) {
 TimePoint LinkChoice::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
     const session::Path& path = link.session->paths().path(path_of(way));
     const bool is_stuck = way.transport == Transport::Tcp && link.is_stream_stuck;
-    return path.is_failing() || is_stuck ? std::min(now, path.liveness.silent_since()) : now;
+    return path.is_failing() || is_stuck ? std::min(now, path.liveness().silent_since()) : now;
 }
 
 void LinkChoice::activate(SnaptLink& link,
@@ -231,7 +231,7 @@ void LinkChoice::activate(SnaptLink& link,
 // Paths by UDP carry nothing meanwhile: only an answer to a question brings one back.
 void LinkChoice::enter_stream(SnaptLink& link, bool was_on_stream) {
     for (const Uplink* uplink : parts_.uplinks.list()) {
-        link.session->paths().give_up(uplink->slot);
+        link.session->paths().path(uplink->slot).give_up();
     }
     if (was_on_stream) {
         base::log(base::LogLevel::Info, "%s: data goes over TCP by another uplink",
@@ -251,9 +251,9 @@ void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
     }
     for (const Uplink* uplink : parts_.uplinks.list()) {
         const session::Path& path = paths.path(uplink->slot);
-        if (uplink->slot != link.active_slot() && path.state == PathState::Dead &&
-            path.announce_again_at == base::kNever) {
-            paths.bury(uplink->slot, now);
+        if (uplink->slot != link.active_slot() && path.state() == PathState::Dead &&
+            !path.announcer().is_running()) {
+            paths.path(uplink->slot).bury(now);
         }
     }
 }
@@ -261,7 +261,7 @@ void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
 void LinkChoice::leave_stream(SnaptLink& link, uint8_t slot) {
     const session::PathSet& paths = link.session->paths();
     const Uplink* by = parts_.uplinks.at(slot);
-    if (by != nullptr && paths.path(slot).state == PathState::Usable) {
+    if (by != nullptr && paths.path(slot).state() == PathState::Usable) {
         base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
                   link.name.c_str(), by->interface.c_str());
     }

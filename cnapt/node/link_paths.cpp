@@ -15,7 +15,7 @@ using uplinks::Uplinks;
 namespace {
 
 bool answers(const session::Path& path) {
-    return path.has_answered && !path.is_failing();
+    return path.has_answered() && !path.is_failing();
 }
 
 // True if both are in one network, like the temporary and the stable address of IPv6 (RFC 8981).
@@ -47,7 +47,7 @@ bool LinkPaths::works(const Uplink& uplink) const {
         }
         const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         const session::Path& path = link->session->paths().path(index);
-        return path.state == session::PathState::Usable ||
+        return path.state() == session::PathState::Usable ||
                (is_active && link->is_control_open && !path.is_failing());
     });
 }
@@ -102,7 +102,7 @@ void LinkPaths::add_new(SnaptLink& link, TimePoint now) {
         }
         paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
         if (link.is_on_stream()) {
-            paths.give_up(uplink->slot);  // must answer before it takes over
+            paths.path(uplink->slot).give_up();  // must answer before it takes over
         }
     }
 }
@@ -145,14 +145,14 @@ void LinkPaths::ask_all(SnaptLink& link, TimePoint now) const {
     for (const Uplink* uplink : uplinks_.list()) {
         if (is_added(paths.path(uplink->slot))) {
             paths.ask(uplink->slot, now);
-            paths.ask_again(uplink->slot, now);
+            paths.path(uplink->slot).ask_again(now);
         }
     }
     if (link.is_on_stream()) {
         paths.ask(wire::kTcpPath, now);
     }
     const auto active = paths.active();
-    if (active && paths.path(*active).state == session::PathState::Challenged) {
+    if (active && paths.path(*active).state() == session::PathState::Challenged) {
         paths.announce_again(now);  // its next announcement may be far off
     }
 }

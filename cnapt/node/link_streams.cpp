@@ -35,8 +35,8 @@ void LinkStreams::open(SnaptLink& link,
         link.hints |= session::mask_of(*link.stream_slot);
     }
     session::PathSet& paths = link.session->paths();
-    paths.add(wire::kTcpPath, link.stream_address, session::Path{}.mtu, now);
-    paths.set_room(wire::kTcpPath, link.stream.queue->room_bytes());
+    paths.add(wire::kTcpPath, link.stream_address, path::MtuSearch::kLargest, now);
+    paths.path(wire::kTcpPath).set_room(link.stream.queue->room_bytes());
     if (link.is_on_stream() && link.stream_slot == link.active_slot()) {
         paths.activate(wire::kTcpPath, now);  // by the new connection
     }
@@ -80,7 +80,7 @@ void LinkStreams::on_datagrams(SnaptLink& link, dataplane::DatagramQueue& queue)
 
 void LinkStreams::on_room(SnaptLink& link) {
     if (link.session && link.stream) {
-        link.session->paths().set_room(wire::kTcpPath, link.stream.queue->room_bytes());
+        link.session->paths().path(wire::kTcpPath).set_room(link.stream.queue->room_bytes());
         parts_.engine.touch(*link.session);
         parts_.engine.pump();
     }

@@ -33,7 +33,7 @@ constexpr base::Duration kShortestRest = base::microseconds(100);
 bool is_without_way(const SnaptLink& link) {
     const auto active = link.session ? link.session->paths().active() : std::nullopt;
     return link.session && link.moving_since != base::kNever &&
-           (!active || link.session->paths().path(*active).state == session::PathState::Dead);
+           (!active || link.session->paths().path(*active).state() == session::PathState::Dead);
 }
 
 }  // namespace

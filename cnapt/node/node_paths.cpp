@@ -225,7 +225,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     }
     session::PathSet& paths = link.session->paths();
     const session::PathState state =
-        link.active_slot() ? paths.path(*link.active_slot()).state : session::PathState::Unknown;
+        link.active_slot() ? paths.path(*link.active_slot()).state() : session::PathState::Unknown;
     if (state == session::PathState::Challenged && !link.is_on_stream()) {
         paths.announce_again(now);  // a route may have come
     }
@@ -296,10 +296,10 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
                                                    : "silent: nothing comes back over UDP");
     choice_->choose(*link, now);
     if (session.paths().active() != path ||
-        session.paths().path(path).state != session::PathState::Dead) {
+        session.paths().path(path).state() != session::PathState::Dead) {
         return;
     }
-    link->moving_since = std::min(now, session.paths().path(path).liveness.silent_since());
+    link->moving_since = std::min(now, session.paths().path(path).liveness().silent_since());
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
     }

@@ -23,12 +23,12 @@ PathView view_of(const Session& session, uint8_t index) {
     const Path& path = session.paths().path(index);
     PathView view;
     view.health =
-        path.validation == Validation::Failed ? path::Health::Dead : path.liveness.health();
-    view.answered_at = path.answered_at;
+        path.validation() == Validation::Failed ? path::Health::Dead : path.liveness().health();
+    view.answered_at = path.answered_at();
     view.smoothed_rtt = path.smoothed_rtt();
-    view.probe_timeout = path.rtt.probe_timeout();
-    view.has_full_queue = path.is_full;
-    if (const path::Delivery* delivery = session.paths().delivery(index)) {
+    view.probe_timeout = path.rtt().probe_timeout();
+    view.has_full_queue = path.measured().is_full;
+    if (const path::Delivery* delivery = session.paths().path(index).delivery()) {
         const path::DeliveryCounters& counters = delivery->counters();
         view.up = {counters.delivered_datagrams, counters.lost_datagrams, counters.delivered_bytes};
     }
@@ -39,21 +39,21 @@ PathView view_of(const Session& session, uint8_t index) {
 }
 
 bool is_at(const Path& path, const base::Endpoint& remote) {
-    return path.tuples[kLtLd].remote == remote;
+    return path.tuples()[kLtLd].remote() == remote;
 }
 
 }  // namespace
 
 bool is_added(const Path& path) {
-    return path.tuples[kLtLd].is_known;
+    return path.tuples()[kLtLd].is_known();
 }
 
 PathView view_of_udp(const Session& session, uint8_t slot) {
     const Path& path = session.paths().path(slot);
     PathView view = view_of(session, slot);
     view.uplink = slot;
-    view.port = path.tuples[kLtLd].remote.port;
-    view.is_validated = path.has_answered && path.validation != Validation::Failed;
+    view.port = path.tuples()[kLtLd].remote().port;
+    view.is_validated = path.has_answered() && path.validation() != Validation::Failed;
     return view;
 }
 
@@ -74,22 +74,22 @@ void ask_path(PathSet& paths, const Candidate& candidate, TimePoint now) {
     const uint8_t index = candidate.uplink;
     const Path& path = paths.path(index);
     if (paths.active() == index) {
-        if (path.state != PathState::Usable && !is_at(path, candidate.to)) {
+        if (path.state() != PathState::Usable && !is_at(path, candidate.to)) {
             paths.redirect(candidate.to, now);
         } else {
             paths.ask(index, now);
-            paths.ask_again(index, now);  // if it is dead
+            paths.path(index).ask_again(now);  // if it is dead
         }
         return;
     }
-    const bool is_elsewhere = path.state != PathState::Usable && !is_at(path, candidate.to);
+    const bool is_elsewhere = path.state() != PathState::Usable && !is_at(path, candidate.to);
     if (is_elsewhere) {
-        paths.give_up(index);
+        paths.path(index).give_up();
     }
-    if (path.state == PathState::Dead) {
-        paths.retry(index, candidate.to, now);
+    if (path.state() == PathState::Dead) {
+        paths.path(index).retry(candidate.to, now);
     } else {
-        paths.probe(index, now);
+        paths.path(index).probe(now);
     }
 }
 

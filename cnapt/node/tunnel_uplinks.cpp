@@ -62,8 +62,8 @@ bool may_carry(const SnaptLink& link, const Uplink& uplink, const netlink::NetSn
     }
     const session::Path& path = link.session->paths().path(uplink.slot);
     const bool is_carrier = link.is_on_stream() && link.active_slot() == uplink.slot;
-    return is_carrier ? link.session->paths().path(wire::kTcpPath).state != PathState::Dead
-                      : !is_added(path) || path.state != PathState::Dead;
+    return is_carrier ? link.session->paths().path(wire::kTcpPath).state() != PathState::Dead
+                      : !is_added(path) || path.state() != PathState::Dead;
 }
 
 // Only the session of another SNAPT matters: it is not worth disturbing for this one.
@@ -73,7 +73,7 @@ bool carries_any(std::span<const std::unique_ptr<SnaptLink>> links, const Uplink
             return false;
         }
         const uint8_t path = link->is_on_stream() ? wire::kTcpPath : uplink.slot;
-        return link->session->paths().path(path).state == PathState::Usable;
+        return link->session->paths().path(path).state() == PathState::Usable;
     });
 }
 

@@ -130,22 +130,22 @@ bool BatchSender::set_rooms(Session& session) {
     for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
         uint64_t room = UINT64_MAX;
         for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            const session::Tuple& tuple = paths.path(index).tuples[base::index_of(traffic_class)];
+            const session::Tuple& tuple = paths.path(index).tuples()[base::index_of(traffic_class)];
             TransmitItem item;
             item.session = &session;
             item.path = index;
             item.traffic_class = traffic_class;
-            item.to = tuple.remote;
-            item.from = tuple.local;
+            item.to = tuple.remote();
+            item.from = tuple.local();
             const io::UdpSocket* socket =
-                is_holding() && tuple.is_known ? sockets_.socket_for(item) : nullptr;
+                is_holding() && tuple.is_known() ? sockets_.socket_for(item) : nullptr;
             if (socket != nullptr && backlog_of(socket) != nullptr) {
                 room = base::is_low_delay(traffic_class)
                            ? 0
                            : std::min<uint64_t>(room, session::kReservedRoomBytes);
             }
         }
-        paths.set_room(index, room);
+        paths.path(index).set_room(room);
         is_any_full = is_any_full || room != UINT64_MAX;
     }
     return is_any_full;
@@ -177,7 +177,7 @@ bool BatchSender::is_worth_waiting(const TransmitItem& item) {
         return true;
     }
     const session::PathSet& paths = item.session->paths();
-    const session::PathState state = paths.path(item.path).state;
+    const session::PathState state = paths.path(item.path).state();
     return state == session::PathState::Usable ||
            (paths.active() == item.path && state != session::PathState::Dead);
 }

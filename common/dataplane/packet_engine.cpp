@@ -60,7 +60,7 @@ bool PacketEngine::send_stream(const StreamPort& stream,
         return false;
     }
     const auto pushed = stream.push(bytes, item.segment_bytes);
-    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    item.session->paths().path(wire::kTcpPath).set_room(pushed.room_bytes);
     if (pushed.is_taken && recorder_ != nullptr) {
         const base::IpAddress local = base::IpAddress::any(item.to.address.version);
         recorder_->streamed({{local, local_port}, item.to}, bytes, item.segment_bytes,

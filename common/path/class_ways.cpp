@@ -14,7 +14,6 @@ namespace {
 // Between rounds, where a round trip takes longer: so a question ends in a few seconds, too.
 constexpr Duration kLongestSpacing = base::milliseconds(250);
 
-constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 constexpr size_t kUnmarked = static_cast<size_t>(ClassWay::Unmarked);
 
 // A question that an ACK ends so soon is followed by the next without a pause: what left before a

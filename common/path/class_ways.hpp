@@ -30,6 +30,9 @@ enum class ClassWay : uint8_t {
 std::string_view to_string(ClassWay way);
 inline constexpr size_t kClassWays = 3;
 
+// The index of the class that speaks for a path.
+inline constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
+
 // The own way is tried again after that, with the next datagram of the class.
 inline constexpr base::Duration kOwnWayAgainAfter = base::seconds(600);
 // After a question, until the next; twice as long each time while no ACK names the class.

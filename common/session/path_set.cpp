@@ -3,91 +3,36 @@
 #include "common/base/assert.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <memory>
 
 namespace continuo::session {
 
 using base::Duration;
-using base::index_of;
-using base::milliseconds;
 using base::TimePoint;
 using base::TrafficClass;
 
-namespace {
-
-// Interval when nobody has answered for long, which keeps an idle node cheap. The active path is
-// asked as often as a mapping needs it, others ever less.
-constexpr Duration kPatientProbeInterval = base::seconds(25);
-constexpr Duration kLongestPatience = base::seconds(300);
-// Losing all of them costs SNAPT some datagrams until it notices missing answers.
-constexpr uint8_t kWithdrawals = 3;
-
-// Interval between announcements of a path.
-Duration next_interval(const Path& path, bool is_active, TimePoint now) {
-    if (path.announce_interval < kLongestProbeInterval ||
-        now - path.heard_at <= kChallengeLifetime) {
-        return longer_interval(path.announce_interval);
-    }
-    return is_active ? kPatientProbeInterval
-                     : std::clamp<Duration>(path.announce_interval * 2, kPatientProbeInterval,
-                                            kLongestPatience);
-}
-
-}  // namespace
-
-std::string_view to_string(PathState state) {
-    switch (state) {
-    case PathState::Unknown:
-        return "unknown";
-    case PathState::Challenged:
-        return "challenged";
-    case PathState::Usable:
-        return "usable";
-    case PathState::Doubtful:
-        return "doubtful";
-    case PathState::Dead:
-        return "dead";
-    }
-    return "unknown";
-}
-
-void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
-    CTN_ASSERT(role_ == Role::Node && index < paths_.size());
-    use(index);
-    Path& path = paths_[index];
-    path = Path{};
-    forget_delivery(index);
-    class_ways_[index].reset();
-    withdrawals_due_[index] = 0;
-    withdrawing_ &= static_cast<PathMask>(~mask_of(index));
-    ended_ &= static_cast<PathMask>(~mask_of(index));
-    path.validation = Validation::Pending;
-    settle(path);
-    path.search.begin(mtu);
-    path.mtu = path.search.size();
-    path.heard_at = now;
-    for (Tuple& tuple : path.tuples) {
-        tuple.remote = remote;
-        tuple.is_known = true;
-        tuple.is_proven = true;  // configured: no amplification limit towards a SNAPT
-        tuple.heard_at = now;
-    }
+void PathSet::renew(uint8_t index) {
+    std::destroy_at(&paths_[index]);
+    std::construct_at(&paths_[index], context_, index);
 }
 
 void PathSet::forget(uint8_t index) {
-    paths_[index] = Path{};
-    paths_[index].validation = Validation::Failed;
-    settle(paths_[index]);
-    forget_delivery(index);
-    class_ways_[index].reset();
+    renew(index);
+    paths_[index].give_up();
     used_ &= static_cast<PathMask>(~mask_of(index));
 }
 
+void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
+    CTN_ASSERT(context_.role == Role::Node && index < paths_.size());
+    use(index);
+    renew(index);
+    withdrawals_.cancel(index);
+    paths_[index].start(remote, mtu, now);
+}
+
 void PathSet::remove(uint8_t index) {
-    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].tuples[kLtLd].is_known) {
-        withdrawals_due_[index] = kWithdrawals;
-        withdrawing_ |= mask_of(index);
-        ended_ |= mask_of(index);
+    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].lt_ld().is_known()) {
+        withdrawals_.on_ended(index);
     }
     forget(index);
     if (active_ == index) {
@@ -99,7 +44,7 @@ void PathSet::remove(uint8_t index) {
 }
 
 void PathSet::activate(uint8_t index, TimePoint now) {
-    CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
+    CTN_ASSERT(context_.role == Role::Node && paths_[index].lt_ld().is_known());
     if (active_ && active_ != index) {
         former_ = active_;
     } else if (former_ == index) {
@@ -111,30 +56,76 @@ void PathSet::activate(uint8_t index, TimePoint now) {
     announce_again(now);
 }
 
-void PathSet::probe(uint8_t index, TimePoint now) {
-    Path& path = paths_[index];
-    Tuple& tuple = path.tuples[kLtLd];
-    const bool is_asked = tuple.challenged_at != base::kNever;
-    if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
-        start_challenge(path, tuple, now, Asks::Validation);
-    }
-}
-
 void PathSet::announce_again(TimePoint now) {
-    announce_anew(Asks::Validation, now);
+    if (active_) {
+        paths_[*active_].announce(Path::Asks::Validation, now);
+    }
 }
 
-void PathSet::announce_anew(Asks asks, TimePoint now) {
-    if (!active_) {
-        return;
+void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
+    if (active_) {
+        paths_[*active_].redirect(remote);
+        paths_[*active_].announce(Path::Asks::Question, now);
     }
-    Path& path = paths_[*active_];
-    path.announcements_due = wire::kAnnounceCopies;
-    path.announce_interval = path::Liveness::kProbeInterval;
-    path.announce_again_at = now;
-    distrust_round_trip(*active_, now);
-    start_challenge(path, path.tuples[kLtLd], now, asks);
-    path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
+}
+
+void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
+    const bool is_other = paths_[index].set_limit(mtu);
+    if (is_other && active_ == index && context_.role == Role::Node) {
+        announce_again(now);
+    }
+}
+
+void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
+    const auto& sizes = path::MtuSearch::kUsualSizes;
+    const auto smaller =
+        std::find_if(sizes.begin(), sizes.end(), [&](uint16_t size) { return size < outer_bytes; });
+    if (smaller != sizes.end() && *smaller < paths_[index].search().limit()) {
+        set_mtu(index, *smaller, now);
+    }
+}
+
+void PathSet::ask(uint8_t index, TimePoint now) {
+    if (active_ == index) {
+        paths_[index].ask(now);
+    } else {
+        paths_[index].probe(now);
+    }
+}
+
+// Asks the paths that may have to replace the active one or take its copies.
+void PathSet::ask_others(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        if (active_ != index) {
+            paths_[index].probe(now);
+        }
+    }
+}
+
+void PathSet::keep_ready(Duration longest, TimePoint now) {
+    tells_withdrawals_ = true;
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        Path& path = paths_[index];
+        const bool is_due = path.state() == PathState::Challenged ||
+                            (path.state() == PathState::Usable && now - path.heard_at() >= longest);
+        if (active_ != index && is_due) {
+            path.probe(now);
+        }
+    }
+}
+
+void PathSet::on_pause(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+        paths_[index].on_pause(active_ == index, now);
+    }
+    announce_again(now);
+}
+
+void PathSet::forget_remapping() {
+    remapped_ = 0;
+    if (active_) {
+        paths_[*active_].forget_remapping();
+    }
 }
 
 void PathSet::on_authenticated(const wire::Space& space,
@@ -144,73 +135,11 @@ void PathSet::on_authenticated(const wire::Space& space,
                                bool is_highest,
                                TimePoint now) {
     use(space.path);
-    Path& path = paths_[space.path];
-    path.heard_at = now;
-    path.was_left_silent = false;
-    const bool was_silent = path.liveness.unheard_since() != base::kNever;
-    path.liveness.on_heard(now);
-    // Without a log no answer can come, and without packets there is none: it may carry again.
-    if (role_ == Role::Snapt && deliveries_[space.path] == nullptr) {
-        path.liveness.forget_judgement();
-    }
-    note_sign_of_life(path, now);
-    ++path.received_datagrams;
-    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    if (role_ == Role::Node) {
-        tuple.heard_at = now;
-        // Not for each of many datagrams while nothing goes out.
-        if (path.is_failing() && was_silent) {
-            hasten(space.path, now);
-        }
-        return;
-    }
-    const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
-    if (!is_same && !is_highest) {
-        return;
-    }
-    if (!is_same) {
-        move_tuple(space, from, local, now);
-    }
-    tuple.heard_at = now;
-    if (!tuple.is_proven) {
-        tuple.unproven_received_bytes += bytes;
-        if (tuple.challenged_at == base::kNever) {
-            start_challenge(path, tuple, now, Asks::Validation);
-        } else if (std::exchange(tuple.is_withheld, false)) {
-            tuple.challenge_again_at = now;
-            tuple.challenge_interval = path::Liveness::kProbeInterval;
-        }
-    }
-    if (!active_) {
+    const bool may_carry = paths_[space.path].on_authenticated(space.traffic_class, from, local,
+                                                               bytes, is_highest, now);
+    if (may_carry && !active_) {
         active_ = space.path;
     }
-}
-
-void PathSet::move_tuple(const wire::Space& space,
-                         const base::Endpoint& from,
-                         const base::Endpoint& local,
-                         TimePoint now) {
-    Path& path = paths_[space.path];
-    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    const bool was_known = tuple.is_known;
-    const bool was_proven = tuple.is_proven || tuple.is_remapped;
-    const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
-    if (is_lt_ld && tuple.remote.address != from.address) {
-        forget_round_trips(space.path);  // another network; a changed port is a NAT's doing
-        class_ways_[space.path].reset();
-    }
-    if (is_lt_ld) {
-        path.search.distrust();
-    }
-    tuple = Tuple{};
-    tuple.remote = from;
-    tuple.local = local;
-    tuple.is_known = true;
-    tuple.is_remapped = was_proven;
-    if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
-        path.validation = Validation::Pending;
-    }
-    start_challenge(path, tuple, now, Asks::Validation);
 }
 
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
@@ -226,8 +155,8 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     has_announcement_ = true;
     if (announce.copy_wanted && !announce.active) {
         const bool is_other = announce.path != wire::kTcpPath && active_ != announce.path;
-        if (is_other && paths_[announce.path].tuples[kLtLd].is_known) {
-            want_copies(paths_[announce.path], now);
+        if (is_other && paths_[announce.path].lt_ld().is_known()) {
+            paths_[announce.path].copy_request().on_announced(now);
         }
         return false;
     }
@@ -244,10 +173,10 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     const bool is_new = announce.active && activation_number_ != announce.number;
     if (is_new) {
         activation_number_ = announce.number;
-        forget_other_tuples(paths_[path]);
+        paths_[path].forget_other_tuples();
     }
     if (announce.mtu >= path::MtuSearch::kSmallest) {
-        set_limit(paths_[path], announce.mtu);
+        paths_[path].set_limit(announce.mtu);
     }
     // Data in an older connection is lost, as with a move.
     const bool is_new_connection = is_new && path == wire::kTcpPath;
@@ -255,27 +184,28 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         return false;
     }
     if (active_ && active_ != path) {
-        paths_[*active_].was_left_silent = is_overdue(*active_, now);
+        paths_[*active_].on_left(now);
     }
-    for (const uint8_t any : {active_.value_or(path), path}) {
-        paths_[any].liveness.forget_silence();  // nobody may be there to answer
-        if (class_ways_[any] != nullptr) {
-            class_ways_[any]->forget_sent();  // it is repeated on another path
-        }
-    }
+    paths_[path].on_chosen(now);
     active_ = path;
-    paths_[path].heard_at = now;
     return true;
 }
 
-// The index is reused with other sockets, or LtLd has a new NAT mapping: the other classes may have
-// new ones too. LtLd serves all classes until they are heard.
-void PathSet::forget_other_tuples(Path& path) {
-    for (size_t i = 0; i < path.tuples.size(); ++i) {
-        if (i != kLtLd) {
-            path.tuples[i] = Tuple{};
+bool PathSet::on_response(const wire::Space& space, const wire::Response& response, TimePoint now) {
+    const bool is_active = active_ == space.path;
+    const Path::Answered answered =
+        paths_[space.path].on_response(space.traffic_class, response.token, is_active, now);
+    if (is_active && answered.is_by_lt_ld) {
+        remapped_ |= answered.remapped;
+        former_.reset();
+        end_copies();
+        if (answered.was_announcing) {
+            withdrawals_.repeat();
         }
     }
+    const bool is_awaited = answered.is_by_lt_ld && context_.role == Role::Node &&
+                            space.path != wire::kTcpPath && has_failing_active(space.path);
+    return answered.is_news || is_awaited;
 }
 
 void PathSet::on_sent(const Destination& destination,
@@ -283,107 +213,97 @@ void PathSet::on_sent(const Destination& destination,
                       bool wants_answer,
                       TimePoint now) {
     Path& path = paths_[destination.path];
-    if (wants_answer) {
-        path.liveness.note_sent(now);
-        // While the active path delivers nothing, any other that comes back is wanted at once.
-        if (active_ == destination.path && path.state == PathState::Dead &&
-            destination.path != wire::kTcpPath) {
-            any_used([&](uint8_t index) {
-                if (paths_[index].announce_again_at - now > kLongestProbeInterval) {
-                    ask_again(index, now + kLongestProbeInterval);
-                }
-                return false;
-            });
-        }
-    }
-    if (path.room_bytes != UINT64_MAX) {
-        path.room_bytes -= std::min(path.room_bytes, bytes);
-    }
-    Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
-    if (!tuple.is_proven) {
-        tuple.unproven_sent_bytes += bytes;
+    path.on_sent(destination.tuple_class, bytes, wants_answer, now);
+    // While the active path delivers nothing, any other that comes back is wanted at once.
+    if (wants_answer && active_ == destination.path && path.state() == PathState::Dead &&
+        destination.path != wire::kTcpPath) {
+        any_used([&](uint8_t index) {
+            if (paths_[index].announcer().due_at() - now > path::kLongestProbeInterval) {
+                paths_[index].ask_again(now + path::kLongestProbeInterval);
+            }
+            return false;
+        });
     }
 }
 
+std::optional<uint8_t> PathSet::on_time(TimePoint now) {
+    std::optional<uint8_t> told;
+    any_used([&](uint8_t index) {
+        if (paths_[index].on_time(active_ == index, now)) {
+            told = index;
+        }
+        return told.has_value();
+    });
+    if (told && told == active_ && paths_[*told].state() == PathState::Doubtful) {
+        ask_others(now);
+    }
+    return told;
+}
+
 std::optional<Probe> PathSet::next_probe(TimePoint now) {
-    while (response_count_ > 0) {
-        const DueResponse due = responses_[--response_count_];
-        if (paths_[due.space.path].tuples[index_of(due.space.traffic_class)].is_known) {
-            return response_probe(due, now);
+    while (!responses_.is_empty()) {
+        const path::DueResponse due = responses_.pop();
+        if (auto probe = paths_[due.space.path].response_probe(due, now)) {
+            return probe;
         }
     }
     std::optional<Probe> probe;
     any_used([&](uint8_t index) {
-        if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now)) &&
-            !(probe = class_probe(index, now)) && !(probe = ping_probe(index))) {
-            probe = mtu_probe(index, now);
-        }
+        Path& path = paths_[index];
+        const uint64_t holes = path.search().black_holes();
+        probe = path.next_probe(active_ == index, now);
+        has_narrowed_ = has_narrowed_ || path.search().black_holes() != holes;
         return probe.has_value();
     });
-    return probe || !has_withdrawals() ? probe : withdrawal_probe();
-}
-
-std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
-    Path& path = paths_[index];
-    if (path.announce_again_at > now) {
-        return std::nullopt;
+    if (!probe) {
+        return has_withdrawals() ? withdrawal_probe() : std::nullopt;
     }
-    Tuple& announced = path.tuples[kLtLd];
-    if (path.announcements_due == 0) {
-        path.announcements_due = 1;
-    }
-    if (--path.announcements_due == 0) {
-        path.announce_again_at = now + path.announce_interval;
-        path.announce_interval = next_interval(path, active_ == index, now);
-    }
-    expect_answer(index, now);
-    wire::Announce announce;
-    announce.path = index;
-    announce.mtu = path.search.limit();
-    announce.active = active_ == index;
-    announce.number = announcement_number_;
-    const wire::Challenge challenge = stamp_challenge(announced, now);
-    // Padded, so that SNAPT may send the waiting data at once. Every second repetition is short,
-    // since the path may not take padded ones; a path silent for long is only asked.
-    const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
-    Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
-    probe.announce = announce;
-    probe.challenge = challenge;
-    probe.is_padded = is_padded;
-    probe.way = way_of_sending(announced);
-    probe.wants_ack = has_unconfirmed_class(index, now);
-    probe.has_ping = !is_padded && take_ping(index);
-    if (const auto second = announce.active ? second_path(now) : std::nullopt) {
-        probe.copies = copies_frame(*second);
+    if (probe->announce) {
+        probe->announce->number = announcement_number_;
+        const auto second = probe->announce->active ? second_path(now) : std::nullopt;
+        probe->copies = second ? copies_frame(*second) : std::nullopt;
+    } else if (context_.role == Role::Node && probe->asks_tuple() && is_in_doubt(now) &&
+               second_path(now) == probe->path) {
+        probe->copies = copies_frame(probe->path);
     }
     return probe;
 }
 
+std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
+    wire::Announce announce;
+    announce.path = path;
+    announce.copy_wanted = true;
+    announce.number = announcement_number_;
+    return announce;
+}
+
+std::optional<Probe> PathSet::withdrawal_probe() {
+    const auto ended = withdrawals_.next(*active_);
+    if (!ended) {
+        return std::nullopt;
+    }
+    const Tuple& tuple = paths_[*active_].lt_ld();
+    Probe probe{*active_, TrafficClass::LtLd, tuple.remote(), tuple.local()};
+    probe.announce.emplace();
+    probe.announce->path = *ended;
+    probe.announce->withdrawn = true;
+    probe.announce->number = announcement_number_;
+    return probe;
+}
+
 TimePoint PathSet::next_deadline() const {
-    TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
+    TimePoint earliest = !responses_.is_empty() || has_withdrawals() ? TimePoint{} : base::kNever;
     any_used([&](uint8_t index) {
-        const Path& path = paths_[index];
-        earliest = std::min(
-            {earliest, path.announce_again_at, health_deadline(index), path.search.deadline()});
-        if (role_ == Role::Snapt) {
-            earliest = std::min(earliest, request_deadline(index));
-        }
-        if ((pings_due_ & mask_of(index)) != 0) {
-            earliest = TimePoint{};
-        }
-        if (asks_by_class(index)) {
-            earliest = std::min(earliest, class_ways_[index]->deadline(class_times(index)));
-        }
-        for (const Tuple& tuple : path.tuples) {
-            earliest = std::min(earliest, tuple.challenge_again_at);
-        }
+        earliest = std::min(earliest, paths_[index].next_deadline(active_ == index));
         return false;
     });
     return earliest;
 }
 
-bool PathSet::is_live(const Path& path) const {
-    return path.state != PathState::Unknown && path.state != PathState::Dead;
+void PathSet::end_copies() {
+    for (Path& path : paths_) {
+        path.copy_request().end();
+    }
 }
 
 }  // namespace continuo::session

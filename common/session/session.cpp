@@ -114,7 +114,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
         keepalive_due_ = true;  // lets SNAPT hear the epoch even if there is nothing to send
-        paths_.forget_sent();
+        paths_.logs().forget_sent();
     }
 }
 
@@ -393,7 +393,7 @@ void Session::on_timeout(TimePoint now) {
         previous_.reset();
     }
     const Duration skew = elision::skew_for(paths_.largest_rtt());
-    paths_.forget_old_deliveries(now);
+    paths_.logs().tidy(now);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {
@@ -403,13 +403,16 @@ void Session::on_timeout(TimePoint now) {
             epoch->encoder.on_time(now);
         }
     }
-    paths_.try_longer_keepalive(settings_.keepalive, now);
+    if (Path* const path = paths_.active_path()) {
+        path->keepalive().try_longer(settings_.keepalive, now);
+    }
 }
 
 TimePoint Session::keepalive_at() const {
     const bool is_wanted = keeps_idle_alive_ || flows() != 0;
-    return settings_.role == Role::Node && is_wanted && !keepalive_due_ && paths_.active()
-               ? kept_alive_at_ + paths_.keepalive(settings_.keepalive)
+    const Path* const path = paths_.active_path();
+    return settings_.role == Role::Node && is_wanted && !keepalive_due_ && path != nullptr
+               ? kept_alive_at_ + path->keepalive().interval(settings_.keepalive)
                : base::kNever;
 }
 

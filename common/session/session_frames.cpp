@@ -46,13 +46,13 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted,
                                 is_mere_question);
             if (settings_.role == Role::Node && !is_mere_question) {
-                if (!paths_.has_changed_socket(space, now)) {
+                if (!paths_.path(space.path).has_changed_socket(space.traffic_class, now)) {
                     host_.on_path_challenged(*this, space.path, now);
                 }
                 let_lt_ld_be_heard(space, now);
                 if (space.traffic_class == base::TrafficClass::LtLd &&
                     paths_.active() == space.path) {
-                    paths_.on_remapped(settings_.keepalive, now);
+                    paths_.path(space.path).keepalive().on_remapped(settings_.keepalive, now);
                     asked_to_repeat_at_ = now;
                 }
             }
@@ -75,7 +75,8 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             return;  // the frames that follow belong to a session that has ended
         }
     }
-    for (unsigned left = has_ack ? paths_.on_acks_read(now) : 0U; left != 0; left &= left - 1) {
+    for (unsigned left = has_ack ? paths_.logs().on_acks_read(now) : 0U; left != 0;
+         left &= left - 1) {
         host_.on_path_changed(*this, static_cast<uint8_t>(std::countr_zero(left)), now);
     }
     const bool is_announced = is_repeating || has_moved;
@@ -96,7 +97,7 @@ void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
     if (paths_.active() == challenged.path) {
         keepalive_due_ = true;
     } else {
-        paths_.probe(challenged.path, now);
+        paths_.path(challenged.path).probe(now);
     }
 }
 
@@ -137,7 +138,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
             on_ack_range(opened, *epoch, ack, {first, last, range->kind}, now);
         });
     }
-    paths_.on_ack_count(epoch->number, ack);
+    paths_.logs().on_ack_count(epoch->number, ack);
 }
 
 // Takes numbers that no ACK has named before. References may rely only on applied ones.
@@ -150,7 +151,7 @@ void Session::on_ack_range(const Opened& opened,
     if (range.kind == wire::AckKind::Applied) {
         epoch.encoder.on_acknowledged(space, range.first, range.last, now);
     }
-    paths_.on_ack_range(epoch.number, ack, range, arrival_path(opened));
+    paths_.logs().on_ack_range(epoch.number, ack, range, arrival_path(opened));
     const SendSpace& sent = epoch.send_spaces[space_slot(space)];
     sent.each_with_acks(range.first, range.last, [&](uint64_t number) {
         const uint64_t id = ack_id(epoch, space, number);

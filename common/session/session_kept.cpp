@@ -40,12 +40,12 @@ bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint no
     const Duration patience =
         path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
-        path.liveness.silent_since() == base::kNever ||
-        now - path.liveness.silent_since() < patience) {
+        path.liveness().silent_since() == base::kNever ||
+        now - path.liveness().silent_since() < patience) {
         return false;
     }
     // Acknowledgements of another path may come by the active one.
-    return paths_.active() == way.destination.path || path.liveness.timeouts() > 0;
+    return paths_.active() == way.destination.path || path.liveness().timeouts() > 0;
 }
 
 // No later packet of the flow would reveal its loss, only its sender's timer.
@@ -115,7 +115,7 @@ void Session::on_active_changed(TimePoint now) {
 
 // Flows on another path change over as soon as that path is doubtful.
 void Session::on_doubt(uint8_t path, TimePoint now) {
-    if (paths_.active() != path && paths_.path(path).state == PathState::Doubtful) {
+    if (paths_.active() != path && paths_.path(path).state() == PathState::Doubtful) {
         mark_left(mask_of(path), sends_on_since_, now);
     }
 }
@@ -134,7 +134,7 @@ bool Session::may_send_kept(const SentEntry& entry, const Destination& destinati
     const uint8_t path = wire::space_from_number(entry.space).path;
     const bool is_of_former_connection = path == wire::kTcpPath && entry.sent_at < sends_on_since_;
     return destination.path != path || is_of_former_connection || entry.length > destination.mtu ||
-           paths_.is_lost(entry.epoch, entry.space, entry.first_sequence);
+           paths_.logs().is_lost(entry.epoch, entry.space, entry.first_sequence);
 }
 
 bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
@@ -144,7 +144,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     const auto is_acknowledged = [this](const SentEntry& entry, const EpochState& epoch) {
         const NamedNumbers* const named = epoch.send_spaces[space_slot(entry.space)].named.get();
         return (named != nullptr && named->contains(entry.first_sequence)) ||
-               paths_.is_named(entry.epoch, entry.space, entry.first_sequence);
+               paths_.logs().is_named(entry.epoch, entry.space, entry.first_sequence);
     };
     while (kept_ring_.has_due()) {
         SentEntry& entry = kept_ring_.next_due();

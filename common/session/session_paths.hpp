@@ -26,16 +26,16 @@ inline PathWeights weights_of(const PathSet& paths, PathMask mask) {
     double fastest = 0;
     for (unsigned left = mask; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const Path& path = paths.path(index);
+        const path::Measured& measured = paths.path(index).measured();
         weights[index] =
-            static_cast<double>(path.delivery_bytes_per_s) * (path.is_full ? 1.0 : kUntriedShare);
-        fastest = path.was_full ? std::max(fastest, weights[index]) : fastest;
+            static_cast<double>(measured.bytes_per_s) * (measured.is_full ? 1.0 : kUntriedShare);
+        fastest = measured.was_full ? std::max(fastest, weights[index]) : fastest;
     }
     for (unsigned left = mask; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         if (fastest == 0) {
             weights[index] = 1.0;
-        } else if (!paths.path(index).was_full) {
+        } else if (!paths.path(index).measured().was_full) {
             weights[index] = std::max(weights[index], fastest);
         }
     }

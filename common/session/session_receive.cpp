@@ -132,7 +132,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (!window.check_and_mark(opened.sequence)) {
         drops_.add(may_be_repeat(opened, now) ? DropReason::Repeated : DropReason::Replayed);
         ++counters_.duplicates;
-        paths_.on_duplicate(opened.header.path);
+        paths_.path(opened.header.path).on_duplicate();
         return;
     }
     const uint64_t outer = outer_bytes_of(opened);
@@ -246,14 +246,15 @@ void Session::note_arrival(const Opened& opened,
     }
     paths_.on_authenticated(arrival, datagram.from, datagram.to, datagram.bytes.size(), is_highest,
                             now);
-    paths_.on_received(arrival.path, outer_bytes_of(opened));
+    Path& path = paths_.path(arrival.path);
+    path.on_received(outer_bytes_of(opened));
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
         note_use(now);
-        paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
+        path.keepalive().on_packets(now - kept_alive_at_, settings_.keepalive, now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
-        paths_.trust(arrival);
+        path.trust(arrival.traffic_class);
     }
 }
 
@@ -262,7 +263,7 @@ void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
     if (&epoch == current_.get() && previous_) {
         previous_->retire_at = now + elision::skew_for(paths_.largest_rtt());
         if (settings_.role == Role::Snapt) {
-            paths_.forget_sent();  // it has sent under the former keys until now
+            paths_.logs().forget_sent();  // it has sent under the former keys until now
         }
     }
 }

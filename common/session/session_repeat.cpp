@@ -44,7 +44,7 @@ bool is_under_way(const SentEntry& entry,
 }
 
 // Datagrams of the entry leave again with `item`, each of `step` bytes but for the last. One that
-// an ACK has named meanwhile is waited for nowhere. PathSet is told of one at a time, since they
+// an ACK has named meanwhile is waited for nowhere. PathLogs is told of one at a time, since they
 // may be in different logs; the new log joins them.
 void log_repeats(PathSet& paths,
                  const SentEntry& entry,
@@ -72,7 +72,7 @@ void log_repeats(PathSet& paths,
         const uint32_t bytes = std::min(step, item.length - i * step);
         run.bytes = static_cast<uint16_t>(outer_bytes(item.path, item.to.address, bytes));
         run.last_bytes = run.bytes;
-        paths.on_sent_again(run, item.path, now);
+        paths.logs().on_sent_again(run, item.path, now);
     }
 }
 
@@ -171,7 +171,7 @@ void Session::mark_lost(const Announced& move, TimePoint now) {
         return is_lost;
     });
     if (sent_ring_.has_due()) {
-        paths_.distrust_samples(now);
+        paths_.logs().distrust_samples(now);
     }
 }
 

@@ -167,13 +167,13 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (!probe) {
         return false;
     }
-    const Path& path = paths_.path(probe->path);
+    Path& path = paths_.path(probe->path);
     const TrafficClass tuple_class = probe->tuple_class.value_or(probe->traffic_class);
-    Destination destination{probe->path, tuple_class, probe->to, probe->from, path.mtu};
-    const path::ClassWay usual = paths_.way_of(probe->path, probe->traffic_class);
+    Destination destination{probe->path, tuple_class, probe->to, probe->from, path.mtu()};
+    const path::ClassWay usual = path.way_of(probe->traffic_class);
     const path::ClassWay way = probe->way.value_or(usual);
     destination.is_unmarked = way != path::ClassWay::Own;
-    const Tuple& tuple = path.tuples[index_of(tuple_class)];
+    const Tuple& tuple = path.tuples()[index_of(tuple_class)];
     const uint32_t overhead = outer_overhead(probe->to.address);
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
@@ -183,10 +183,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     const uint64_t shortest =
         wire::kLongHeaderBytes + wire::Challenge::kBytes + sending()->sealer->tag_bytes();
     const uint64_t most = std::max<uint64_t>(padded, shortest);
-    if (!tuple.is_proven && tuple.unproven_sent_bytes + most >
-                                tuple.unproven_received_bytes * wire::kAmplificationFactor) {
+    if (!tuple.may_take(most)) {
         drops_.add(DropReason::AmplificationLimit);
-        paths_.on_withheld(*probe);
+        path.on_withheld(*probe);
         return true;
     }
     auto draft = start_draft(destination, probe->traffic_class, batch);
@@ -210,8 +209,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         asked_to_repeat_at_ = now;
     }
     // The few bytes allowed to an unproven tuple are for the answer. A class question stays short.
-    if (probe->outer_bytes == 0 && !probe->is_class_question && (tuple.is_proven || padded != 0)) {
-        write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
+    if (probe->outer_bytes == 0 && !probe->is_class_question &&
+        (tuple.is_proven() || padded != 0)) {
+        write_frames(*draft, body, false, now, tuple.is_proven() ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
@@ -232,7 +232,7 @@ bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
     const packet::Packet* const next = state.split_entry.empty() ? state.queue.peek() : nullptr;
     const auto active = paths_.active();
     return next != nullptr && next->offload.gso == packet::GsoType::None && active &&
-           next->length + kRoom <= paths_.path(*active).mtu;
+           next->length + kRoom <= paths_.path(*active).mtu();
 }
 
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
@@ -247,7 +247,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!is_keepalive && owes_ack) {
         destination = ack->destination;
     } else if (!is_keepalive && epoch->encoder.wants_floor()) {
-        destination = paths_.upkeep_destination(now);
+        destination = paths_.destination(TrafficClass::LtLd, now);
     }
     if (!has_control_room(destination)) {
         return false;
@@ -267,7 +267,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (body.size() > 0) {
         // A node that asks because it hears nothing tells then what has come.
         if (settings_.role == Role::Snapt && owes_ack && ack->answers_ping &&
-            paths_.has_unconfirmed_class(destination->path, now)) {
+            paths_.path(destination->path).has_unconfirmed_class(now)) {
             wire::Ping{}.serialize(body);
         }
         write_closed(*epoch, body, body.room(), now);
@@ -278,11 +278,13 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     }
     if (is_keepalive) {
         keepalive_due_ = false;
-        paths_.on_keepalive(kept_alive_at_, now);
+        if (Path* const path = paths_.active_path()) {
+            path->on_keepalive(kept_alive_at_, now);
+        }
     }
     finish_draft(*draft, body.size(), batch, now);
     if (!is_keepalive && owes_ack && ack->acknowledged_path == destination->path) {
-        paths_.expect_more(destination->path, now);
+        paths_.path(destination->path).expect_more(now);
     }
     return true;
 }

@@ -317,14 +317,14 @@ void Relay::close_stream(uint16_t wire_id) {
         node->has_link = false;
         node->link_lost_at = loop_.now();
         node->lane.stream.reset();
-        node->session.paths().set_room(wire::kTcpPath, 0);  // the node returns in some way
+        node->session.paths().path(wire::kTcpPath).set_room(0);  // the node returns in some way
     }
 }
 
 void Relay::on_stream_room(uint16_t wire_id) {
     NodeSession* node = sessions_.find(wire_id);
     if (node != nullptr && node->stream) {
-        node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
+        node->session.paths().path(wire::kTcpPath).set_room(node->stream.queue->room_bytes());
         engine_.touch(node->session);
         engine_.pump();
     }

@@ -217,8 +217,8 @@ void write_mtu(JsonWriter& json, const Session& session) {
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
     json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search.state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
 }
 
 // As in `cnapt status`; null where nothing is limited.
@@ -265,8 +265,8 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     // Direction down, as the node reports it.
-    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
-    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->measured().loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->measured().bytes_per_s : 0;
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));

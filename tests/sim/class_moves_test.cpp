@@ -67,7 +67,7 @@ TEST_F(ClassMovesSim, APathThatIsLeftDeadIsNotAskedByClass) {
         pair_.restart(static_cast<uint8_t>(base::to_ms(after) / 50));
         pair_.path_addresses[0] = pair_.node_address;
         pair_.add_path(1, kOther, SimLink());
-        pair_.node.session->paths().probe(1, pair_.now);
+        pair_.node.session->paths().path(1).probe(pair_.now);
         talk_for(seconds(3), milliseconds(100));
         size_t by_class = 0;
         size_t unmarked = 0;
@@ -119,7 +119,7 @@ TEST_F(ClassMovesSim, ARoundOfThreeIsAnsweredWhole) {
         most = std::max(most, count);
     }
     EXPECT_EQ(most, path::kClassWays);
-    const path::ClassWays* const ways = pair_.node.session->paths().class_ways(0);
+    const path::ClassWays* const ways = pair_.node.session->paths().path(0).class_ways();
     ASSERT_NE(ways, nullptr);
     EXPECT_EQ(ways->way(kBusyClass), ClassWay::Own);
 }

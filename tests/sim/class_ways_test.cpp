@@ -94,7 +94,7 @@ class ClassWaysSim : public ::testing::Test {
             send(pair_.snapt, traffic_class, kVoice);
             pair_.run_for(kCallInterval);
             const base::TimePoint since =
-                pair_.node.session->paths().path(0).liveness.silent_since();
+                pair_.node.session->paths().path(0).liveness().silent_since();
             longest_unanswered_ = std::max(
                 longest_unanswered_, since == base::kNever ? base::Duration{} : pair_.now - since);
         }
@@ -113,7 +113,7 @@ class ClassWaysSim : public ::testing::Test {
         };
     }
     static ClassWay way_at(const SessionEnd& end, TrafficClass traffic_class = kDroppedClass) {
-        const path::ClassWays* ways = end.session->paths().class_ways(0);
+        const path::ClassWays* ways = end.session->paths().path(0).class_ways();
         return ways == nullptr ? ClassWay::Own : ways->way(traffic_class);
     }
     // Until `span` has passed nothing gets through, or nothing in one direction.
@@ -235,7 +235,7 @@ class DroppedMarkSim
     DroppedMarkSim() : ClassWaysSim(link_of(std::get<2>(GetParam()))) {}
     void drop_marks() {
         const auto [form, traffic_class, round_trip] = GetParam();
-        const base::Duration timeout = pair_.node.session->paths().path(0).rtt.probe_timeout();
+        const base::Duration timeout = pair_.node.session->paths().path(0).rtt().probe_timeout();
         ask_ = std::max<base::Duration>(timeout, path::Liveness::kAskAfter);
         if (traffic_class == TrafficClass::LtLd) {
             ask_ += timeout + kUnmarkedTwice;
@@ -263,7 +263,7 @@ class DroppedMarkSim
         call_for(seconds(5), traffic_class);
         EXPECT_GT(pair_.snapt.delivered.size() - up, 150U);
         EXPECT_GT(pair_.node.delivered.size() - down, 150U);
-        EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Usable);
+        EXPECT_EQ(pair_.node.session->paths().path(0).state(), PathState::Usable);
         for (const TrafficClass other : base::kAllTrafficClasses) {
             if (other != traffic_class) {
                 EXPECT_EQ(way_at(pair_.node, other), ClassWay::Own) << base::token(other);
@@ -323,7 +323,7 @@ TEST_F(ClassWaysSim, ADroppedMarkIsLeftOutAtBothEnds) {
     send_for(pair_.snapt, 3 * kFirstProbe + kAsk + kAnswer);
     EXPECT_EQ(way_at(pair_.snapt), ClassWay::Unmarked);
     EXPECT_GT(arrived_in(pair_.snapt, pair_.node, seconds(2)), 95U);
-    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Usable);
+    EXPECT_EQ(pair_.node.session->paths().path(0).state(), PathState::Usable);
 }
 
 TEST_F(ClassWaysSim, ADeadMappingOfTheClassIsLeftForThatOfLtLd) {
@@ -392,7 +392,7 @@ TEST_F(ClassWaysSim, ASilentPathIsNoMatterOfClasses) {
     send_for(pair_.node, seconds(2));
     pair_.is_item_swallowed = [](bool, const TransmitItem&) { return true; };
     send_for(pair_.node, seconds(5));
-    EXPECT_EQ(pair_.node.session->paths().path(0).state, PathState::Dead);
+    EXPECT_EQ(pair_.node.session->paths().path(0).state(), PathState::Dead);
     EXPECT_EQ(way_at(pair_.node), ClassWay::Own);
 }
 
@@ -448,8 +448,8 @@ class LossyClassSim : public ClassWaysSim, public ::testing::WithParamInterface<
   protected:
     LossyClassSim() : ClassWaysSim(link_of(GetParam())) {}
     uint64_t sent_bytes() const {
-        return pair_.node.session->paths().path(0).sent_bytes +
-               pair_.snapt.session->paths().path(0).sent_bytes;
+        return pair_.node.session->paths().path(0).counters().sent_bytes +
+               pair_.snapt.session->paths().path(0).counters().sent_bytes;
     }
 };
 

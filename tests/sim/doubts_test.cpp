@@ -105,7 +105,7 @@ class Drive {
 
     void watch(const SessionEnd& end, Seen& seen, Counts& counts) {
         const session::PathSet& paths = end.session->paths();
-        const path::Liveness& liveness = paths.path(0).liveness;
+        const path::Liveness& liveness = paths.path(0).liveness();
         const Health health = liveness.health();
         if (liveness.timeouts() > 0 && !seen.has_timed_out) {
             counts.one_timeout.add(is_false());

@@ -274,7 +274,7 @@ class TwoPaths {
         for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
             for (const TrafficClass any : base::kAllTrafficClasses) {
                 victim.receive_body({any, path, 0}, {});
-                victim.session().paths().trust({any, path, 0});
+                victim.session().paths().path(path).trust(any);
             }
         }
         const std::vector<uint8_t> open{0x40, 0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
@@ -342,7 +342,7 @@ class RepeatedOnAllPaths {
         run.has_packets = true;
         for (run.first = 0; run.first < kUnderWay; ++run.first) {
             run.bytes = run.last_bytes = static_cast<uint16_t>(1000 + run.first);
-            paths().on_sent_again(run, path_of(run.first), moved_.victim.now);
+            paths().logs().on_sent_again(run, path_of(run.first), moved_.victim.now);
         }
         for (uint8_t path = 1; path <= kOthers; ++path) {
             acknowledge_newest(path);
@@ -353,7 +353,8 @@ class RepeatedOnAllPaths {
     uint32_t repeated() {
         uint32_t count = 0;
         for (uint32_t number = 0; number < kUnderWay; ++number) {
-            count += paths().is_repeated(kEpoch, wire::space_number(kBulk), number) ? 1U : 0U;
+            count +=
+                paths().logs().is_repeated(kEpoch, wire::space_number(kBulk), number) ? 1U : 0U;
         }
         return count;
     }
@@ -451,7 +452,7 @@ TEST(FrameBounds, AcksThatDoNotFitTakeNoRoomFromOthers) {
     victim.receive_body(kBulk, open);
     for (const TrafficClass any : base::kAllTrafficClasses) {
         victim.receive_body({any, 0, 0}, {});
-        victim.session().paths().trust({any, 0, 0});
+        victim.session().paths().path(0).trust(any);
     }
     victim.receive_body(kOther, {});
     for (size_t i = 0; i < 50; ++i) {

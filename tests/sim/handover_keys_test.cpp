@@ -79,7 +79,7 @@ TEST(HandoverSim, AnEpochDoesNotEndWhileADatagramOfItIsRead) {
         });
     ASSERT_NE(late, pair.recorded_up.end());
     pair.install_epoch(3);
-    pair.node.session->paths().probe(0, pair.now);
+    pair.node.session->paths().path(0).probe(pair.now);
     pair.run_for(milliseconds(50));
     ASSERT_EQ(pair.snapt.session->paths().active(), 0);
     const base::TimePoint much_later = pair.now + base::seconds(60);

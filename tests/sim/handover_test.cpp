@@ -168,9 +168,9 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
     pair.node.session->paths().announce_again(pair.now);
     const base::TimePoint announced_at = pair.now;
     stream.run_for(milliseconds(5));
-    const session::Tuple& tuple = pair.snapt.session->paths().path(3).tuples[0];
-    ASSERT_LT(tuple.unproven_received_bytes, 30U) << "only the keepalive has arrived";
-    ASSERT_GT(tuple.unproven_received_bytes, 0U);
+    const session::Tuple& tuple = pair.snapt.session->paths().path(3).tuples()[0];
+    ASSERT_LT(tuple.unproven_received_bytes(), 30U) << "only the keepalive has arrived";
+    ASSERT_GT(tuple.unproven_received_bytes(), 0U);
     stream.run_for(milliseconds(300));
     const auto first = std::find_if(pair.node.delivered_at.begin(), pair.node.delivered_at.end(),
                                     [&](base::TimePoint at) { return at > announced_at; });
@@ -197,13 +197,13 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
     ASSERT_LT(pair.recorded_up.front().size(), 40U);
     pair.inject(pair.snapt, pair.recorded_up.front(), kOther);
     pair.run_for(milliseconds(1));
-    const session::Tuple& tuple = snapt_paths.path(path).tuples[0];
-    EXPECT_EQ(tuple.remote, kOther);
-    EXPECT_FALSE(tuple.is_withheld);
-    EXPECT_TRUE(tuple.was_sent) << "the question back";
-    EXPECT_GT(tuple.unproven_sent_bytes, pair.recorded_up.front().size()) << "beside the answer";
-    EXPECT_LE(tuple.unproven_sent_bytes,
-              tuple.unproven_received_bytes * wire::kAmplificationFactor);
+    const session::Tuple& tuple = snapt_paths.path(path).tuples()[0];
+    EXPECT_EQ(tuple.remote(), kOther);
+    EXPECT_FALSE(tuple.challenge().is_withheld());
+    EXPECT_TRUE(tuple.challenge().was_sent()) << "the question back";
+    EXPECT_GT(tuple.unproven_sent_bytes(), pair.recorded_up.front().size()) << "beside the answer";
+    EXPECT_LE(tuple.unproven_sent_bytes(),
+              tuple.unproven_received_bytes() * wire::kAmplificationFactor);
 }
 
 // A mapping expired while the node had nothing to send. Packets to it were lost meanwhile; the next

@@ -90,7 +90,7 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     const uint32_t first = call.sent_up;
     call.send_up();
     call.pair.run_for(milliseconds(200));
-    call.pair.node.session->paths().probe(1, call.pair.now);
+    call.pair.node.session->paths().path(1).probe(call.pair.now);
     call.pair.run_for(milliseconds(200));
     call.send_up();
     call.pair.run_for(milliseconds(200));

@@ -182,11 +182,11 @@ class MtuSim {
         settings.mtu_bytes = outer_bytes == 0 ? 0 : outer_bytes - kOuterOverhead;
         way.change(std::move(settings), pair.now);
     }
-    uint16_t mtu_up() const { return pair.node.session->paths().path(0).mtu; }
-    uint16_t mtu_down() const { return pair.snapt.session->paths().path(0).mtu; }
+    uint16_t mtu_up() const { return pair.node.session->paths().path(0).mtu(); }
+    uint16_t mtu_down() const { return pair.snapt.session->paths().path(0).mtu(); }
     uint64_t holes() const {
-        return pair.node.session->paths().path(0).search.black_holes() +
-               pair.snapt.session->paths().path(0).search.black_holes();
+        return pair.node.session->paths().path(0).search().black_holes() +
+               pair.snapt.session->paths().path(0).search().black_holes();
     }
 
     SessionPair pair;
@@ -399,8 +399,8 @@ TEST(MtuSim, ANewPathThatTakesLessCarriesLargePacketsSoon) {
         sim.run_for(seconds(5));
         EXPECT_LE(base::to_ms(sim.up.longest_stall()), 1500) << mtu;
         EXPECT_LE(base::to_ms(sim.down.longest_stall()), 1500) << mtu;
-        EXPECT_EQ(sim.pair.node.session->paths().path(3).mtu, mtu);
-        EXPECT_EQ(sim.pair.snapt.session->paths().path(3).mtu, mtu);
+        EXPECT_EQ(sim.pair.node.session->paths().path(3).mtu(), mtu);
+        EXPECT_EQ(sim.pair.snapt.session->paths().path(3).mtu(), mtu);
     }
 }
 

@@ -76,7 +76,7 @@ TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
     };
     const uint64_t before[] = {sent(0), sent(1)};
     for (int i = 0; i < 120; ++i) {
-        call.pair.node.session->paths().probe(1, call.pair.now);
+        call.pair.node.session->paths().path(1).probe(call.pair.now);
         call.pair.run_for(seconds(1));
     }
     EXPECT_GE(sent(0) - before[0], 3U) << "in 120 s";
@@ -141,18 +141,18 @@ TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
     // Another NAT mapping, from which nothing comes but a few datagrams.
     call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
     const session::Tuple& tuple =
-        call.pair.snapt.session->paths().path(1).tuples[base::index_of(TrafficClass::LtLd)];
-    for (int i = 0; i < 10 && tuple.remote == kOther; ++i) {
+        call.pair.snapt.session->paths().path(1).tuples()[base::index_of(TrafficClass::LtLd)];
+    for (int i = 0; i < 10 && tuple.remote() == kOther; ++i) {
         call.send_up();
         call.pair.run_for(milliseconds(3));
     }
     call.pair.lose(call.pair.up_link(1), kCertain);
-    ASSERT_FALSE(tuple.is_proven);
+    ASSERT_FALSE(tuple.is_proven());
     call.talk(seconds(3));
-    EXPECT_FALSE(tuple.is_proven);
-    EXPECT_GT(tuple.unproven_sent_bytes, 1000U) << "copies are sent as far as that";
-    EXPECT_LE(tuple.unproven_sent_bytes,
-              wire::kAmplificationFactor * tuple.unproven_received_bytes);
+    EXPECT_FALSE(tuple.is_proven());
+    EXPECT_GT(tuple.unproven_sent_bytes(), 1000U) << "copies are sent as far as that";
+    EXPECT_LE(tuple.unproven_sent_bytes(),
+              wire::kAmplificationFactor * tuple.unproven_received_bytes());
 }
 
 TEST(MultipathSim, CopiesOfADownloadInALowDelayClassAreBounded) {
@@ -369,11 +369,11 @@ TEST(MultipathSim, APathThatWasDeadForLongIsFoundAtOnceWhileTheActiveOneIsDeadTo
     two.cut(0);
     two.cut(1);
     two.talk(seconds(50));
-    ASSERT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Dead);
+    ASSERT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Dead);
     two.pair.lose(two.pair.up_link(1), 0);
     two.pair.lose(two.pair.down_link(1), 0);
     two.talk(milliseconds(1200));
-    EXPECT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Usable);
+    EXPECT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Usable);
 }
 
 }  // namespace

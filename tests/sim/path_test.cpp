@@ -56,7 +56,7 @@ void cut(SessionPair& pair, uint32_t loss_ppm) {
 }
 
 PathState state(const SessionPair& pair) {
-    return pair.node.session->paths().path(0).state;
+    return pair.node.session->paths().path(0).state();
 }
 
 TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
@@ -206,9 +206,9 @@ TEST(PathSim, ADatagramTooLongForTheHostMakesTheNextOnesShorter) {
     item.to = pair.snapt_address;
     item.length = 1472;
     pair.node.session->on_too_big(item, pair.now);
-    EXPECT_EQ(pair.node.session->paths().path(0).mtu, 1492);
+    EXPECT_EQ(pair.node.session->paths().path(0).mtu(), 1492);
     pair.run_for(seconds(1));
-    EXPECT_EQ(pair.snapt.session->paths().path(0).mtu, 1492) << "SNAPT was told";
+    EXPECT_EQ(pair.snapt.session->paths().path(0).mtu(), 1492) << "SNAPT was told";
 }
 
 // --- TCP's path
@@ -219,11 +219,11 @@ TEST(PathSim, WhatTcpHasNoRoomForWaitsInTheClassQueues) {
     send_for(pair, seconds(1));
     const size_t before = pair.snapt.delivered.size();
     session::PathSet& paths = pair.node.session->paths();
-    paths.set_room(wire::kTcpPath, 0);
+    paths.path(wire::kTcpPath).set_room(0);
     send_for(pair, milliseconds(500));
     EXPECT_EQ(pair.snapt.delivered.size(), before);
     EXPECT_GT(pair.node.session->queued_bytes(), 4000U);
-    paths.set_room(wire::kTcpPath, 100'000);
+    paths.path(wire::kTcpPath).set_room(100'000);
     pair.run_for(seconds(1));
     EXPECT_EQ(pair.snapt.delivered.size(), before + 25);
     EXPECT_EQ(pair.node.session->queued_bytes(), 0U);

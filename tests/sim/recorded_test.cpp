@@ -38,12 +38,12 @@ struct State {
                    session.paths().announcement_number()};
         for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
             const session::Path& path = session.paths().path(index);
-            numbers.push_back(static_cast<uint64_t>(path.state));
-            numbers.push_back(path.mtu);
-            numbers.push_back(path.received_datagrams);
-            for (const session::Tuple& tuple : path.tuples) {
-                numbers.push_back(tuple.unproven_received_bytes);
-                remotes.push_back(tuple.remote);
+            numbers.push_back(static_cast<uint64_t>(path.state()));
+            numbers.push_back(path.mtu());
+            numbers.push_back(path.counters().received_datagrams);
+            for (const session::Tuple& tuple : path.tuples()) {
+                numbers.push_back(tuple.unproven_received_bytes());
+                remotes.push_back(tuple.remote());
             }
         }
     }

@@ -111,8 +111,8 @@ TEST_P(LossSim, LossIsToldInBothDirectionsAlsoAmongReordering) {
     // 2500 numbers in the window: three standard deviations, and what reordering moves.
     const double allowed = 3 * std::sqrt(expected * (1 - expected) / 2500) + 0.002;
     for (const SessionEnd* end : {&pair_->node, &pair_->snapt}) {
-        ASSERT_TRUE(path(*end).loss);
-        EXPECT_NEAR(*path(*end).loss, expected, allowed);
+        ASSERT_TRUE(path(*end).measured().loss);
+        EXPECT_NEAR(*path(*end).measured().loss, expected, allowed);
     }
 }
 
@@ -127,20 +127,20 @@ TEST_F(ReportSim, DuplicatesAndWhatComesAfterItWasGivenUpAreTold) {
     introduce();
     send_for(seconds(20), {milliseconds(5), {}, 200});
     const session::Path& up = path(pair_->node);
-    EXPECT_GT(path(pair_->snapt).duplicate_datagrams, 100U);
-    EXPECT_GT(up.late_datagrams, 100U);
-    ASSERT_TRUE(up.loss);
-    EXPECT_LT(*up.loss, 0.01) << "late is not lost";
+    EXPECT_GT(path(pair_->snapt).counters().duplicate_datagrams, 100U);
+    EXPECT_GT(up.measured().late_datagrams, 100U);
+    ASSERT_TRUE(up.measured().loss);
+    EXPECT_LT(*up.measured().loss, 0.01) << "late is not lost";
 }
 
 TEST_F(ReportSim, NothingIsKnownOfALossThatWasToldLongAgo) {
     start({});
     introduce();
     send_for(seconds(3), {milliseconds(10), {}, 200});
-    ASSERT_TRUE(path(pair_->node).loss);
+    ASSERT_TRUE(path(pair_->node).measured().loss);
     pair_->run_for(seconds(70));
-    EXPECT_FALSE(path(pair_->node).loss);
-    EXPECT_EQ(path(pair_->node).delivery_bytes_per_s, 0U);
+    EXPECT_FALSE(path(pair_->node).measured().loss);
+    EXPECT_EQ(path(pair_->node).measured().bytes_per_s, 0U);
 }
 
 class RateSim : public ReportSim, public testing::WithParamInterface<uint64_t> {};
@@ -155,9 +155,9 @@ TEST_P(RateSim, ALinkThatIsSentMoreThanItTakesTellsItsRate) {
     const auto every = base::microseconds(uint64_t{1400} * 8 * 750'000 / GetParam());
     send_for(seconds(20), {every, every, 1372});
     const double expected = static_cast<double>(GetParam()) / 8;
-    EXPECT_NEAR(static_cast<double>(path(pair_->node).delivery_bytes_per_s), expected,
+    EXPECT_NEAR(static_cast<double>(path(pair_->node).measured().bytes_per_s), expected,
                 expected * 0.15);
-    EXPECT_NEAR(static_cast<double>(path(pair_->snapt).delivery_bytes_per_s), expected,
+    EXPECT_NEAR(static_cast<double>(path(pair_->snapt).measured().bytes_per_s), expected,
                 expected * 0.15);
 }
 
@@ -169,7 +169,7 @@ TEST_F(ReportSim, ALinkThatBecomesSlowerIsBelievedAndAFlowThatSendsLessIsNot) {
     start(link);
     introduce();
     send_for(seconds(5), {base::microseconds(1100), {}, 1372});
-    const auto rate = [&] { return static_cast<double>(path(pair_->node).delivery_bytes_per_s); };
+    const auto rate = [&] { return static_cast<double>(path(pair_->node).measured().bytes_per_s); };
     EXPECT_NEAR(rate(), 1e6, 1.5e5);
     pair_->run_for(seconds(1));
     send_for(seconds(30), {milliseconds(20), {}, 200});
@@ -236,7 +236,7 @@ class OneWaySim : public ReportSim {
         pair_->node.when_silent = [&](uint8_t silent) {
             if (silent == 0 && paths.active() == 0) {
                 doubts_.push_back(pair_->now);
-                paths.probe(1, pair_->now);
+                paths.path(1).probe(pair_->now);
             }
         };
         pair_->node.when_changed = [&](uint8_t changed) {
@@ -316,10 +316,10 @@ TEST_F(OneWaySim, DownTrafficDoesNotEndADoubtAboutTheWayUp) {
     swallow(true);
     // Owed for a second and two intervals of ACKs at most: not dead before (path::Liveness).
     send_for(seconds(1), {milliseconds(20), milliseconds(5), 400});
-    EXPECT_EQ(path(pair_->node).state, PathState::Doubtful);
+    EXPECT_EQ(path(pair_->node).state(), PathState::Doubtful);
     EXPECT_EQ(doubts_.size(), 1U);
     send_for(seconds(2), {milliseconds(20), milliseconds(5), 400});
-    EXPECT_EQ(path(pair_->node).state, PathState::Dead);
+    EXPECT_EQ(path(pair_->node).state(), PathState::Dead);
     pair_->record = true;
     const uint64_t acks_before = pair_->node.session->counters().acks_sent;
     send_for(seconds(5), {{}, milliseconds(5), 400});
@@ -328,7 +328,7 @@ TEST_F(OneWaySim, DownTrafficDoesNotEndADoubtAboutTheWayUp) {
     pair_->record = false;
     pair_->is_swallowed = {};
     send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
-    EXPECT_EQ(path(pair_->node).state, PathState::Usable);
+    EXPECT_EQ(path(pair_->node).state(), PathState::Usable);
 }
 
 TEST_F(OneWaySim, ADoubtEndsWithAReportOfWhatArrived) {
@@ -336,13 +336,13 @@ TEST_F(OneWaySim, ADoubtEndsWithAReportOfWhatArrived) {
     pair_->node.when_changed = {};
     send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
     swallow(true);
-    while (path(pair_->node).state != PathState::Doubtful) {
+    while (path(pair_->node).state() != PathState::Doubtful) {
         send_for(milliseconds(100), {milliseconds(20), milliseconds(5), 400});
         ASSERT_LT(pair_->now - cut_at_, seconds(5));
     }
     pair_->is_swallowed = {};
     send_for(milliseconds(1200), {milliseconds(20), milliseconds(5), 400});
-    EXPECT_EQ(path(pair_->node).state, PathState::Usable);
+    EXPECT_EQ(path(pair_->node).state(), PathState::Usable);
 }
 
 struct HealthyCase {

@@ -143,12 +143,12 @@ TEST(MultipathSim, APathWithoutRoomIsLeftOut) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
                  link_of(milliseconds(30), 20'000'000), 1, 1300);
     stripe(two, seconds(2), 1300, 4'000'000);
-    two.pair.node.session->paths().set_room(0, 0);
+    two.pair.node.session->paths().path(0).set_room(0);
     const Striped without = stripe(two, seconds(1), 1300, 4'000'000, {});
     EXPECT_GE(without.megabits_per_s, 3.7);
     EXPECT_LE(without.longest_gap, milliseconds(100));
     const uint64_t before = two.pair.up_link(0).counters().offered_packets;
-    two.pair.node.session->paths().set_room(0, UINT64_MAX);
+    two.pair.node.session->paths().path(0).set_room(UINT64_MAX);
     stripe(two, seconds(1), 1300, 4'000'000);
     EXPECT_GE(two.pair.up_link(0).counters().offered_packets - before, 300U) << "of 375";
 }
@@ -157,11 +157,11 @@ TEST(MultipathSim, WhereItWouldBeThereFarLaterItWaitsForRoom) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
                  link_of(milliseconds(30), 500'000), 1, 1300);
     session::PathSet& paths = two.pair.node.session->paths();
-    paths.set_room(0, 0);
+    paths.path(0).set_room(0);
     stripe(two, seconds(3), 1300, 600'000);  // its rate becomes known
-    paths.set_room(0, UINT64_MAX);
+    paths.path(0).set_room(UINT64_MAX);
     stripe(two, seconds(1), 1300, 4'000'000);
-    paths.set_room(0, 0);
+    paths.path(0).set_room(0);
     const uint64_t before = two.pair.up_link(1).counters().offered_packets;
     stripe(two, milliseconds(300), 1300, 10'000'000, {});
     EXPECT_LE(two.pair.up_link(1).counters().offered_packets - before, 60U) << "of 280";
@@ -219,7 +219,7 @@ TEST(MultipathSim, WhatIsRepeatedOverTcpSaysNothingOfThePathsThatLostIt) {
     };
     const auto expect_rates = [&](const char* when) {
         for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
-            const uint64_t told = two.pair.snapt.session->paths().path(path).delivery_bytes_per_s;
+            const uint64_t told = two.pair.snapt.session->paths().path(path).measured().bytes_per_s;
             EXPECT_NEAR(static_cast<double>(told), kBitsPerS / 8.0, kBitsPerS / 32.0)
                 << when << ", path " << int{path};
         }
@@ -276,7 +276,7 @@ TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
         EXPECT_EQ(two.pair.node.session->paths().active(), 0);
         // And takes it again.
         two.pair.lose(is_up_dead ? two.pair.up_link(1) : two.pair.down_link(1), 0);
-        two.pair.node.session->paths().ask_again(1, two.pair.now);
+        two.pair.node.session->paths().path(1).ask_again(two.pair.now);
         two.talk(seconds(5));
         for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
             EXPECT_EQ(end->session->paths().spread(seconds(1), two.pair.now),

@@ -72,7 +72,7 @@ class TwoPaths {
         tuple.local = kLease;
         down_flow_ = pair.snapt.find(tuple);
         pair.add_path(1, kOther, second);
-        pair.node.session->paths().probe(1, pair.now);
+        pair.node.session->paths().path(1).probe(pair.now);
         send_up();
         send_down();
         pair.run_for(base::milliseconds(500));

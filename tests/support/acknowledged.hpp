@@ -31,8 +31,8 @@ struct Acknowledged {
         ack.highest = last;
         ack.interval_ms = interval_ms;
         ack.clock = clock.value_or(path::RelativeDelay::clock_at(now));
-        paths.on_ack_range(epoch, ack, {first, last, wire::AckKind::Applied}, space.path);
-        paths.on_acks_read(now);
+        paths.logs().on_ack_range(epoch, ack, {first, last, wire::AckKind::Applied}, space.path);
+        paths.logs().on_acks_read(now);
     }
     // The path delivers at that rate for a second, with a round trip of 100 ms. `is_full`: the
     // sender always had more to send. `wait(span)` lets time go by and gives the time then.

@@ -87,7 +87,7 @@ void RoamingNode::update() {
     add_paths();
     choose();
     session::PathSet& paths = pair_.node.session->paths();
-    if (active() && paths.path(*active()).state == PathState::Challenged) {
+    if (active() && paths.path(*active()).state() == PathState::Challenged) {
         paths.announce_again(pair_.now);
     }
 }

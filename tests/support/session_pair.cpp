@@ -48,7 +48,7 @@ SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random&
           settings_for(own_role, rate), *this, scratch, random)) {}
 
 void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
-    silent_paths.push_back(silent.paths().path(path).state);
+    silent_paths.push_back(silent.paths().path(path).state());
     if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
         pair.node.session->request_keepalive(now);
     }

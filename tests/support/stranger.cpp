@@ -19,38 +19,39 @@ int64_t load_number(const uint8_t* bytes) {
 }
 
 void add_tuple(std::vector<int64_t>& state, const session::Tuple& tuple) {
-    for (const base::Endpoint& endpoint : {tuple.remote, tuple.local}) {
+    for (const base::Endpoint& endpoint : {tuple.remote(), tuple.local()}) {
         state.push_back(endpoint.port);
         state.push_back(load_number(endpoint.address.octets.data()));
     }
-    state.insert(state.end(),
-                 {tuple.is_known, tuple.is_proven, number_of(tuple.heard_at),
-                  static_cast<int64_t>(tuple.unproven_received_bytes),
-                  static_cast<int64_t>(tuple.unproven_sent_bytes), load_number(tuple.token.data()),
-                  number_of(tuple.challenged_at), number_of(tuple.challenge_again_at),
-                  tuple.challenge_interval.count(), tuple.repetitions});
+    const path::OpenChallenge& challenge = tuple.challenge();
+    state.insert(state.end(), {tuple.is_known(), tuple.is_proven(), number_of(tuple.heard_at()),
+                               static_cast<int64_t>(tuple.unproven_received_bytes()),
+                               static_cast<int64_t>(tuple.unproven_sent_bytes()),
+                               load_number(challenge.token().data()), number_of(challenge.since()),
+                               number_of(challenge.due_at()), challenge.interval().count(),
+                               challenge.repetitions()});
 }
 
 void add_path(std::vector<int64_t>& state, const session::Path& path) {
-    for (const session::Tuple& tuple : path.tuples) {
+    for (const session::Tuple& tuple : path.tuples()) {
         add_tuple(state, tuple);
     }
-    const path::KeepaliveLearner::State& learned = path.keepalive.state();
-    state.insert(state.end(), {static_cast<int64_t>(path.state),
-                               path.has_answered,
-                               path.announcements_due,
-                               path.mtu,
-                               path.search.size(),
-                               path.search.limit(),
-                               static_cast<int64_t>(path.search.state()),
-                               number_of(path.search.deadline()),
+    const path::KeepaliveLearner::State& learned = path.keepalive().state();
+    state.insert(state.end(), {static_cast<int64_t>(path.state()),
+                               path.has_answered(),
+                               path.announcer().due(),
+                               path.mtu(),
+                               path.search().size(),
+                               path.search().limit(),
+                               static_cast<int64_t>(path.search().state()),
+                               number_of(path.search().deadline()),
                                path.smoothed_rtt().count(),
                                path.rtt_variation().count(),
-                               number_of(path.heard_at),
-                               number_of(path.announce_again_at),
-                               path.announce_interval.count(),
-                               static_cast<int64_t>(path.received_datagrams),
-                               number_of(path.liveness.silent_since()),
+                               number_of(path.heard_at()),
+                               number_of(path.announcer().due_at()),
+                               path.announcer().interval().count(),
+                               static_cast<int64_t>(path.counters().received_datagrams),
+                               number_of(path.liveness().silent_since()),
                                learned.interval.count(),
                                number_of(learned.learned_at),
                                learned.idle_when_asked.count(),
@@ -58,20 +59,20 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                learned.idle_when_lost.count(),
                                learned.idle_before_keepalive.count(),
                                number_of(learned.remapping_known_by),
-                               path.request_interval.count(),
-                               path.is_requested,
-                               number_of(path.request_answered_at),
-                               number_of(path.copies_until),
-                               static_cast<int64_t>(path.delivery_bytes_per_s),
-                               path.is_full,
-                               path.was_full,
-                               static_cast<int64_t>(path.loss.value_or(-1) * 1e9),
-                               static_cast<int64_t>(path.lost_datagrams),
-                               static_cast<int64_t>(path.late_datagrams),
-                               static_cast<int64_t>(path.validation),
-                               static_cast<int64_t>(path.liveness.health()),
-                               path.liveness.timeouts(),
-                               number_of(path.liveness.owed_since())});
+                               path.life_requests().interval().count(),
+                               path.life_requests().is_open(),
+                               number_of(path.life_requests().answered_at()),
+                               number_of(path.copy_request().until()),
+                               static_cast<int64_t>(path.measured().bytes_per_s),
+                               path.measured().is_full,
+                               path.measured().was_full,
+                               static_cast<int64_t>(path.measured().loss.value_or(-1) * 1e9),
+                               static_cast<int64_t>(path.measured().lost_datagrams),
+                               static_cast<int64_t>(path.measured().late_datagrams),
+                               static_cast<int64_t>(path.validation()),
+                               static_cast<int64_t>(path.liveness().health()),
+                               path.liveness().timeouts(),
+                               number_of(path.liveness().owed_since())});
 }
 
 // All visible state of an end, except its drops.
@@ -242,8 +243,8 @@ std::vector<uint8_t> Stranger::unsealed(const std::vector<uint8_t>& datagram) {
 
 bool Stranger::is_believed() const {
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
-        for (const session::Tuple& tuple : pair_.snapt.session->paths().path(path).tuples) {
-            if (tuple.is_known && tuple.is_proven && tuple.remote == address_) {
+        for (const session::Tuple& tuple : pair_.snapt.session->paths().path(path).tuples()) {
+            if (tuple.is_known() && tuple.is_proven() && tuple.remote() == address_) {
                 return true;
             }
         }

@@ -36,18 +36,18 @@ TEST(PathChallenge, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
 TEST(PathChallenge, AnswersAreCountedWithTheirRoundTrip) {
     Node node;
     prove(node);
-    EXPECT_EQ(node.paths.path(0).answers, 1U);
+    EXPECT_EQ(node.paths.path(0).counters().answers, 1U);
     node.now += base::seconds(1);
     node.paths.ask(0, node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
-    EXPECT_EQ(node.paths.path(0).answers, 1U) << "not answered yet";
+    EXPECT_EQ(node.paths.path(0).counters().answers, 1U) << "not answered yet";
     node.now += milliseconds(70);
     node.paths.on_response(space(0), {probe->challenge->token}, node.now);
-    EXPECT_EQ(node.paths.path(0).answers, 2U);
-    EXPECT_EQ(node.paths.path(0).last_round_trip, milliseconds(70));
+    EXPECT_EQ(node.paths.path(0).counters().answers, 2U);
+    EXPECT_EQ(node.paths.path(0).counters().last_round_trip, milliseconds(70));
     node.paths.on_response(space(0), {probe->challenge->token}, node.now);
-    EXPECT_EQ(node.paths.path(0).answers, 2U) << "a repetition answers nothing";
+    EXPECT_EQ(node.paths.path(0).counters().answers, 2U) << "a repetition answers nothing";
 }
 
 // A change below the path asks it again at once, each time (ask_again).
@@ -56,12 +56,12 @@ TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionT
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(12));
-    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     std::vector<wire::ChallengeToken> tokens;
     for (int i = 0; i < 3; ++i) {
-        node.paths.ask_again(1, node.now);
+        node.paths.path(1).ask_again(node.now);
         while (const auto probe = node.paths.next_probe(node.now)) {
             if (probe->path == 1 && probe->challenge) {
                 tokens.push_back(probe->challenge->token);
@@ -129,13 +129,13 @@ TEST(PathChallenge, AnAnswerOfARepetitionTellsNothingOfClassesWithoutPackets) {
     for (const uint8_t path : {uint8_t{1}, wire::kTcpPath}) {
         Node node;
         node.paths.add(path, kSnapt, 1500, node.now);
-        node.paths.probe(path, node.now);
+        node.paths.path(path).probe(node.now);
         const auto first = node.paths.next_probe(node.now);
         node.now += milliseconds(50);
         const auto second = node.paths.next_probe(node.now);
         ASSERT_TRUE(first && second && second->challenge);
         ASSERT_TRUE(node.paths.on_response(space(path), {second->challenge->token}, node.now));
-        EXPECT_EQ(node.paths.class_ways(path), nullptr) << int{path};
+        EXPECT_EQ(node.paths.path(path).class_ways(), nullptr) << int{path};
     }
 }
 
@@ -145,7 +145,7 @@ TEST(PathChallenge, AnAnswerToNoQuestionProvesNothing) {
     auto token = snapt.paths.next_probe(snapt.now)->challenge->token;
     token.front() ^= 1U;
     EXPECT_FALSE(snapt.paths.on_response(space(0), {token}, snapt.now));
-    EXPECT_FALSE(snapt.paths.path(0).tuples[0].is_proven);
+    EXPECT_FALSE(snapt.paths.path(0).tuples()[0].is_proven());
 }
 
 void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
@@ -158,7 +158,7 @@ void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
 // Path 0 is active and answers after 20 ms, path 1 after 100.
 void answer_on_both(Node& node) {
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     answer_after(node, 1, milliseconds(100));
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
@@ -170,11 +170,11 @@ TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     Node node;
     prove(node);
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     for (const auto round_trip : {milliseconds(200), milliseconds(100)}) {
         answer_after(node, 1, round_trip);
         EXPECT_EQ(node.paths.path(1).smoothed_rtt(), round_trip);
-        EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+        EXPECT_EQ(node.paths.path(1).state(), PathState::Usable);
     }
     const auto more = node.paths.next_probe(node.now);
     EXPECT_FALSE(more && more->path == 1 && more->challenge);
@@ -183,7 +183,7 @@ TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
 TEST(PathChallenge, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     answer_after(node, 1, milliseconds(100));
     node.paths.add(0, kSnapt, 1500, node.now);
     EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now))
@@ -237,7 +237,7 @@ TEST(PathChallenge, WhatWasTooMuchForAnAddressLeavesAsSoonAsMoreIsHeardFromThere
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 20, true, snapt.now);
     const auto first = snapt.paths.next_probe(snapt.now);
     ASSERT_TRUE(first && first->challenge);
-    snapt.paths.on_withheld(*first);
+    snapt.paths.path(0).on_withheld(*first);
     EXPECT_FALSE(snapt.paths.next_probe(snapt.now)) << "nothing has changed";
     snapt.now += milliseconds(1);
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
@@ -254,11 +254,11 @@ TEST(PathChallenge, DataLeavesRoomForItsRepetitions) {
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
     const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
-    EXPECT_LE(destination->budget_bytes + 4 * kShortProbeBytes, 3600U);
+    EXPECT_LE(destination->budget_bytes + 4 * path::kShortProbeBytes, 3600U);
     snapt.paths.on_sent(*destination, destination->budget_bytes, true, snapt.now);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 0U);
-    const Tuple& tuple = snapt.paths.path(0).tuples[0];
-    EXPECT_LE(tuple.unproven_sent_bytes + 4 * kShortProbeBytes, 3600U);
+    const Tuple& tuple = snapt.paths.path(0).tuples()[0];
+    EXPECT_LE(tuple.unproven_sent_bytes() + 4 * path::kShortProbeBytes, 3600U);
 }
 
 }  // namespace

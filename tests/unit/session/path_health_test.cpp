@@ -48,19 +48,19 @@ TEST(PathSet, AProbeWithoutAnAnswerKillsThePathAsTrafficDoes) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.add(1, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(11));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(2));
     node.paths.activate(1, node.now);
     node.stay_silent(milliseconds(1300));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
@@ -68,7 +68,7 @@ TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
 }
 
 TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
@@ -76,17 +76,17 @@ TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
-    ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    ASSERT_EQ(node.paths.path(0).state(), PathState::Doubtful);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful) << "the way up may be dead";
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful) << "the way up may be dead";
 }
 
 TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(60));
-    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     const TimePoint from = node.now;
     size_t asked = 0;
     for (; node.now - from < base::seconds(3600); node.now += base::seconds(1)) {
@@ -102,41 +102,41 @@ TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
 TEST(PathSet, ADeadPathIsAskedAtOnceWhenSomethingHasChanged) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(120));
-    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     ASSERT_FALSE(node.paths.next_probe(node.now));
-    node.paths.ask_again(1, node.now);
+    node.paths.path(1).ask_again(node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
     EXPECT_TRUE(
         node.paths.on_response(space(1), {probe->challenge->token}, node.now + milliseconds(10)));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Usable);
 }
 
 TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(120));
     ASSERT_FALSE(node.paths.next_probe(node.now));
     node.paths.on_authenticated(space(1), kSnapt, kLocal, 100, true, node.now);
     EXPECT_TRUE(node.paths.next_probe(node.now));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 // A node that only receives sends acknowledgements, which nobody answers.
 TEST(PathSet, AStreamThatEndsIsAskedAboutOnce) {
     Node node;
     prove(node);
-    node.paths.expect_more(0, node.now);
+    node.paths.path(0).expect_more(node.now);
     for (int i = 0; i < 20; ++i) {
         node.now += milliseconds(10);
         node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
     }
-    EXPECT_EQ(node.paths.path(0).liveness.silent_since(), node.now);
+    EXPECT_EQ(node.paths.path(0).liveness().silent_since(), node.now);
     EXPECT_EQ(pings_in(node, base::seconds(20), true), 1U);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable) << "an idle path is not asked";
 }
 
 TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
@@ -161,7 +161,7 @@ TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
     EXPECT_EQ(node.paths.announcement_number(), number) << "it is no move";
     ASSERT_TRUE(challenge);
     EXPECT_TRUE(node.paths.on_response(space(0), {challenge->token}, node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
 }
 
 // Its first answer came before the doubt, and it was asked once more for a better round trip.
@@ -169,7 +169,7 @@ TEST(PathSet, AnAnswerOfAnotherPathIsNewsWhileTheActiveOneFails) {
     Node node;
     prove(node);
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const auto answer = [&] {
         while (const auto probe = node.paths.next_probe(node.now)) {
             if (probe->path == 1 && probe->challenge) {
@@ -180,12 +180,12 @@ TEST(PathSet, AnAnswerOfAnotherPathIsNewsWhileTheActiveOneFails) {
     };
     node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
     EXPECT_TRUE(answer()) << "the first";
-    for (int i = 0; i < 300 && node.paths.path(0).state != PathState::Doubtful; ++i) {
+    for (int i = 0; i < 300 && node.paths.path(0).state() != PathState::Doubtful; ++i) {
         node.now += milliseconds(10);
         node.paths.on_time(node.now);
     }
-    ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
-    ASSERT_EQ(node.paths.path(1).state, PathState::Usable);
+    ASSERT_EQ(node.paths.path(0).state(), PathState::Doubtful);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Usable);
     EXPECT_TRUE(answer());
 }
 
@@ -230,13 +230,13 @@ TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
     }
     const TimePoint began = node.now;
     size_t pings = 0;
-    while (node.paths.path(0).state == PathState::Usable && node.now - began < base::seconds(5)) {
+    while (node.paths.path(0).state() == PathState::Usable && node.now - began < base::seconds(5)) {
         pings += pings_in(node, milliseconds(10), false, true);
     }
-    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
     EXPECT_GE(pings, 1 + path::Liveness::kProbes);
     pings_in(node, base::seconds(3), false, true);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Dead);
 }
 
 TEST(PathSet, ThreePacketsWithoutAnAnswerBesideOthersThatComeAreNoReasonToAsk) {
@@ -260,7 +260,7 @@ TEST(PathSet, AHintIsAReasonForAPing) {
     EXPECT_FALSE(probe->announce || probe->is_padded);
     EXPECT_FALSE(node.paths.next_probe(node.now));
     EXPECT_FALSE(node.paths.is_in_doubt(node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
 }
 
 // A probe alone is no doubt: nothing is copied for it.
@@ -268,13 +268,13 @@ TEST(PathSet, AfterOneTimeoutThePathIsAskedAndNotDoubted) {
     Node node;
     prove(node);
     send_numbered(node, 0);
-    while (node.paths.path(0).liveness.timeouts() == 0) {
+    while (node.paths.path(0).liveness().timeouts() == 0) {
         pings_in(node, milliseconds(10), false);
         ASSERT_LT(node.now, TimePoint{base::seconds(20)});
     }
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
     EXPECT_FALSE(node.paths.is_in_doubt(node.now));
-    EXPECT_NE(node.paths.path(0).tuples[kLtLd].challenged_at, base::kNever)
+    EXPECT_TRUE(node.paths.path(0).tuples()[kLtLd].challenge().is_open())
         << "asked by CHALLENGEs, without DSCP in turn";
     pings_in(node, base::seconds(3), false);
     EXPECT_TRUE(node.paths.is_in_doubt(node.now));
@@ -285,11 +285,11 @@ TEST(PathSet, AFailingPathIsAskedTwoTimesASecondAtMost) {
     Node node;
     prove(node);
     send_in_vain(node, base::seconds(20));
-    ASSERT_EQ(node.paths.path(0).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(0).state(), PathState::Dead);
     size_t asked = 0;
     for (const TimePoint end = node.now + base::seconds(10); node.now < end;
          node.now += milliseconds(1)) {
-        node.paths.expect_more(0, node.now);
+        node.paths.path(0).expect_more(node.now);
         node.paths.on_authenticated(space(0), kSnapt, kLocal, 1000, true, node.now);
         node.paths.on_time(node.now);
         while (node.paths.next_probe(node.now)) {
@@ -311,28 +311,29 @@ void be_asked(Node& node, base::Duration idle, base::Duration delay) {
     ASSERT_TRUE(probe && probe->announce && probe->challenge);
     node.paths.on_response(space(0), {probe->challenge->token}, node.now + milliseconds(50));
     node.now += delay;
-    node.paths.on_packets(0, node.now, kLongest, node.now);
+    node.paths.path(0).keepalive().on_packets({}, kLongest, node.now);
 }
 
 TEST(PathSet, TheSecondLossAfterAnIdleTimeShortensTheKeepalive) {
     Node node;
     prove(node);
     be_asked(node, base::seconds(20), milliseconds(50));
-    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest) << "one loss may be chance";
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest)
+        << "one loss may be chance";
     be_asked(node, base::seconds(10), milliseconds(50));
-    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5));
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(5));
     node.now += base::seconds(601);
-    node.paths.try_longer_keepalive(kLongest, node.now);
-    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+    node.paths.path(0).keepalive().try_longer(kLongest, node.now);
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(10));
 }
 
 // A keepalive leaves after an idle time; SNAPT's CHALLENGE comes `delay` later.
 void be_remapped(Node& node, base::Duration idle, base::Duration delay) {
     const TimePoint idle_since = node.now;
     node.now += idle;
-    node.paths.on_keepalive(idle_since, node.now);
+    node.paths.path(0).on_keepalive(idle_since, node.now);
     node.now += delay;
-    node.paths.on_remapped(kLongest, node.now);
+    node.paths.path(0).keepalive().on_remapped(kLongest, node.now);
 }
 
 TEST(PathSet, AKeepaliveThatFindsTheMappingGoneShortensTheInterval) {
@@ -340,7 +341,7 @@ TEST(PathSet, AKeepaliveThatFindsTheMappingGoneShortensTheInterval) {
     prove(node);
     be_remapped(node, base::seconds(20), milliseconds(50));
     be_remapped(node, base::seconds(25), milliseconds(50));
-    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(10));
 }
 
 TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
@@ -349,7 +350,7 @@ TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
     for (int i = 0; i < 3; ++i) {
         be_asked(node, base::seconds(10), base::seconds(3));
     }
-    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest);
 }
 
 TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
@@ -359,7 +360,7 @@ TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
     node.now += base::seconds(10);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
     EXPECT_FALSE(node.paths.on_request(idle_since, node.now));
-    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
+    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest);
 }
 
 TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
@@ -374,7 +375,8 @@ TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
     }
     EXPECT_GE(requests, 4U);
     EXPECT_LE(requests, 8U);
-    EXPECT_EQ(snapt.paths.path(0).state, PathState::Usable) << "a node that is silent is no fault";
+    EXPECT_EQ(snapt.paths.path(0).state(), PathState::Usable)
+        << "a node that is silent is no fault";
 }
 
 TEST(PathSet, AnAnswerOfSeveralDatagramsDoesNotMakeSnaptLessPatient) {
@@ -405,7 +407,7 @@ TEST(PathSet, AnAnnouncementOfAPathBesideDoesNotHideTheMove) {
     beside.active = false;
     EXPECT_FALSE(snapt.paths.on_announce(0, beside, snapt.now));
     EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 7), snapt.now));
-    EXPECT_FALSE(snapt.paths.path(1).tuples[base::index_of(TrafficClass::HtHd)].is_known)
+    EXPECT_FALSE(snapt.paths.path(1).tuples()[base::index_of(TrafficClass::HtHd)].is_known())
         << "other sockets may be behind the index";
 }
 
@@ -426,7 +428,7 @@ TEST(PathSet, AnAnswerFromBeforeTheDeathOfAPathCounts) {
     prove(node);
     node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
     std::optional<Probe> asked;
-    while (node.paths.path(0).state != PathState::Dead) {
+    while (node.paths.path(0).state() != PathState::Dead) {
         ASSERT_LT(node.now, TimePoint{base::seconds(30)});
         node.paths.on_time(node.now += milliseconds(10));
         while (const auto probe = node.paths.next_probe(node.now)) {
@@ -435,7 +437,7 @@ TEST(PathSet, AnAnswerFromBeforeTheDeathOfAPathCounts) {
     }
     ASSERT_TRUE(asked);
     EXPECT_TRUE(node.paths.on_response(space(0), {asked->challenge->token}, node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
 }
 
 // Nothing is sent by a dead path, so its log is forgotten: the next datagram then ends its death.
@@ -445,14 +447,14 @@ TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
     snapt.prove(1, kAway);
     const tests::Acknowledged sent{snapt.paths, 1, space(1, TrafficClass::HtHd)};
     sent.send(0, 10, 1000, snapt.now);
-    const auto health = [&] { return snapt.paths.path(1).liveness.health(); };
+    const auto health = [&] { return snapt.paths.path(1).liveness().health(); };
     while (health() != path::Health::Dead) {
         ASSERT_LT(snapt.now, TimePoint{base::seconds(30)});
         snapt.paths.on_time(snapt.now += milliseconds(10));
         while (snapt.paths.next_probe(snapt.now)) {
         }
     }
-    snapt.paths.forget_old_deliveries(snapt.now += base::seconds(120));
+    snapt.paths.logs().tidy(snapt.now += base::seconds(120));
     ASSERT_EQ(health(), path::Health::Dead);
     snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
     EXPECT_EQ(health(), path::Health::Usable);
@@ -461,9 +463,9 @@ TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const auto first = node.paths.next_probe(node.now);
-    node.paths.probe(1, node.now + milliseconds(5));
+    node.paths.path(1).probe(node.now + milliseconds(5));
     EXPECT_FALSE(node.paths.next_probe(node.now + milliseconds(5)));
     ASSERT_TRUE(first && first->challenge);
     EXPECT_TRUE(

@@ -51,11 +51,11 @@ class SnaptRepeats {
         repeated_.bytes = repeated_.last_bytes = 1400;
         repeated_.has_packets = true;
         for (repeated_.first = 0; repeated_.first < kCount; ++repeated_.first) {
-            snapt_.paths.on_sent_again(repeated_, path, snapt_.now);
+            snapt_.paths.logs().on_sent_again(repeated_, path, snapt_.now);
         }
     }
-    bool has_timed_out(uint8_t path) const { return paths().path(path).liveness.timeouts() > 0; }
-    bool is_repeated() const { return paths().is_repeated(1, repeated_.space.space, 3); }
+    bool has_timed_out(uint8_t path) const { return paths().path(path).liveness().timeouts() > 0; }
+    bool is_repeated() const { return paths().logs().is_repeated(1, repeated_.space.space, 3); }
     void wait(base::Duration span) {
         for (const TimePoint end = snapt_.now + span; snapt_.now < end;) {
             snapt_.now += milliseconds(10);
@@ -63,7 +63,7 @@ class SnaptRepeats {
         }
     }
     bool waits_for_class_on(uint8_t path) const {
-        return paths().class_ways(path)->has_unconfirmed(snapt_.now + seconds(1));
+        return paths().path(path).class_ways()->has_unconfirmed(snapt_.now + seconds(1));
     }
     void acknowledge(uint32_t interval_ms = 0) {
         told_.acknowledge(0, kCount - 1, snapt_.now, std::nullopt, interval_ms);
@@ -102,7 +102,7 @@ TEST(PathRepeats, AnAcknowledgedRepeatEndsNoTimeoutOfTheFormerPath) {
     snapt.repeat_on(1);
     snapt.acknowledge();
     EXPECT_TRUE(snapt.has_timed_out(0));
-    EXPECT_EQ(snapt.paths().path(0).delivery_bytes_per_s, 0U);
+    EXPECT_EQ(snapt.paths().path(0).measured().bytes_per_s, 0U);
 }
 
 // An ACK tells the interval of ACKs of its own path.

@@ -51,10 +51,10 @@ TEST(PathSet, AnUnprovenAddressGetsThreeTimesWhatItSent) {
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
     auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
-    EXPECT_EQ(destination->budget_bytes, 3600U - kChallengeRoomBytes);
+    EXPECT_EQ(destination->budget_bytes, 3600U - path::kChallengeRoomBytes);
     snapt.paths.on_sent(*destination, 3000, true, snapt.now);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes,
-              600U - kChallengeRoomBytes);
+              600U - path::kChallengeRoomBytes);
 }
 
 TEST(PathSet, OnlyTheHighestNumberMovesAnAddress) {
@@ -71,7 +71,7 @@ TEST(PathSet, AWrongResponseProvesNothing) {
     Snapt snapt;
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
     EXPECT_FALSE(snapt.paths.on_response(space(0), {{1, 2, 3}}, snapt.now));
-    EXPECT_NE(snapt.paths.path(0).state, PathState::Usable);
+    EXPECT_NE(snapt.paths.path(0).state(), PathState::Usable);
 }
 
 TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
@@ -108,12 +108,12 @@ TEST(PathSet, AMereQuestionLeavesTheState) {
     Node node;
     prove(node);
     node.paths.ask(0, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
     node.paths.announce_again(node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
-    node.paths.give_up(0);
-    node.paths.retry(0, kSnapt, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Challenged);
+    node.paths.path(0).give_up();
+    node.paths.path(0).retry(kSnapt, node.now);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Dead);
 }
 
 TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
@@ -236,7 +236,7 @@ TEST(PathSet, TheFirstQuestionLetsSnaptAskAsWell) {
     Node node;
     prove(node);
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const auto asked = node.paths.next_probe(node.now);
     ASSERT_TRUE(asked && asked->challenge);
     EXPECT_TRUE(asked->is_padded);
@@ -245,7 +245,7 @@ TEST(PathSet, TheFirstQuestionLetsSnaptAskAsWell) {
     ASSERT_TRUE(again && again->challenge);
     EXPECT_FALSE(again->is_padded);
     node.paths.on_response(space(1), {again->challenge->token}, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const auto later = node.paths.next_probe(node.now);
     ASSERT_TRUE(later && later->challenge);
     EXPECT_FALSE(later->is_padded) << "it has answered";
@@ -254,13 +254,13 @@ TEST(PathSet, TheFirstQuestionLetsSnaptAskAsWell) {
 TEST(PathSet, APathThatWasGivenUpIsAskedOnceARetryAndComesBackWithTheAnswer) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.give_up(1);
+    node.paths.path(1).give_up();
     EXPECT_FALSE(node.paths.next_probe(node.now));
     node.paths.on_authenticated(space(1), kSnapt, kLocal, 1400, true, node.now);
     EXPECT_FALSE(node.paths.next_probe(node.now)) << "what was on its way when it was given up";
     std::optional<Probe> asked;
     for (int i = 0; i < 3; ++i) {
-        node.paths.retry(1, kSnapt, node.now);
+        node.paths.path(1).retry(kSnapt, node.now);
         asked = node.paths.next_probe(node.now);
         ASSERT_TRUE(asked && asked->challenge);
         EXPECT_FALSE(asked->announce || asked->is_padded) << "an idle node stays cheap";
@@ -268,19 +268,19 @@ TEST(PathSet, APathThatWasGivenUpIsAskedOnceARetryAndComesBackWithTheAnswer) {
         EXPECT_FALSE(node.paths.next_probe(node.now));
     }
     node.paths.on_authenticated(space(1), kSnapt, kLocal, 60, true, node.now);
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead) << "only an answer shows both ways";
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead) << "only an answer shows both ways";
     EXPECT_TRUE(node.paths.on_response(space(1), {asked->challenge->token}, node.now));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Usable);
 }
 
 TEST(PathSet, ARetryAtAnotherPortIsAnotherQuestion) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.give_up(1);
-    node.paths.retry(1, kSnapt, node.now);
+    node.paths.path(1).give_up();
+    node.paths.path(1).retry(kSnapt, node.now);
     const auto first = node.paths.next_probe(node.now);
     const Endpoint other{kSnapt.address, 443};
-    node.paths.retry(1, other, node.now);
+    node.paths.path(1).retry(other, node.now);
     const auto second = node.paths.next_probe(node.now);
     ASSERT_TRUE(first && second);
     EXPECT_EQ(second->to, other);
@@ -293,10 +293,10 @@ TEST(PathSet, ARedirectedPathIsAnnouncedAtItsNewPortAndStaysInDoubt) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.stay_silent(base::seconds(11));
-    ASSERT_EQ(node.paths.path(0).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(0).state(), PathState::Dead);
     const Endpoint other{kSnapt.address, 443};
     node.paths.redirect(other, node.now);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Dead);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->announce && probe->challenge);
     EXPECT_EQ(probe->to, other);
@@ -308,7 +308,7 @@ TEST(PathSet, APathTakesWhatItsSenderHasRoomFor) {
     Node node;
     node.paths.add(wire::kTcpPath, kSnapt, 1500, node.now);
     node.paths.activate(wire::kTcpPath, node.now);
-    node.paths.set_room(wire::kTcpPath, 3000 + kReservedRoomBytes);
+    node.paths.path(wire::kTcpPath).set_room(3000 + kReservedRoomBytes);
     auto destination = node.paths.destination(TrafficClass::HtHd, node.now);
     ASSERT_TRUE(destination);
     EXPECT_EQ(destination->budget_bytes, 3000U);
@@ -341,7 +341,7 @@ TEST(PathSet, AConnectionProvesAnAddress) {
     const wire::Space tcp = space(wire::kTcpPath);
     snapt.paths.on_authenticated(tcp, kHome, kLocal, 60, true, snapt.now);
     EXPECT_LT(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, 200U);
-    snapt.paths.trust(tcp);
+    snapt.paths.path(tcp.path).trust(tcp.traffic_class);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, UINT64_MAX);
 }
 

@@ -62,7 +62,7 @@ struct Told {
 
     void deliver_at(uint8_t path, uint64_t bytes_per_s, bool is_full) {
         const Endpoint snapt = *Endpoint::parse("203.0.113.9:9347");
-        if (!paths.path(path).tuples[0].is_known) {
+        if (!paths.path(path).tuples()[0].is_known()) {
             paths.add(path, snapt, 1500, now);
         }
         const tests::Acknowledged told{paths, 1, {base::TrafficClass::LtLd, path, 0}};

@@ -54,7 +54,7 @@ TEST_F(PathChoice, AQuestionToThePathInUseIsAnswered) {
 }
 
 TEST_F(PathChoice, APathGivenUpIsDeadUntilItAnswers) {
-    paths().give_up(1);
+    paths().path(1).give_up();
     EXPECT_EQ(view(1).health, Health::Dead);
     EXPECT_FALSE(view(1).is_validated);
     ask_path(paths(), candidate(1), pair_.now);
@@ -83,7 +83,7 @@ TEST_F(PathChoice, OnlyAPathThatDoesNotAnswerIsAskedAtAnotherPort) {
     other.uplink = 2;
     ask_path(paths(), other, pair_.now);
     EXPECT_EQ(view(2).port, 443);
-    EXPECT_EQ(paths().path(2).state, PathState::Dead);
+    EXPECT_EQ(paths().path(2).state(), PathState::Dead);
 }
 
 TEST_F(PathChoice, AMoveGoesToThePortThatAnswered) {
@@ -104,7 +104,7 @@ TEST_F(PathChoice, ADeadPathIsAskedAgainHoweverOldTheLastQuestionIs) {
     tests::LinkSettings off = pair_.up_link(1).settings();
     off.is_up = false;
     pair_.up_link(1).change(off, pair_.now);
-    paths().give_up(1);
+    paths().path(1).give_up();
     ask_path(paths(), candidate(1), pair_.now);
     pair_.run_for(seconds(31));
     ASSERT_EQ(view(1).health, Health::Dead);
@@ -148,7 +148,7 @@ TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
 TEST_F(PathChoice, AConnectionThatRepeatsTheSameBytesIsDoubtful) {
     paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
     EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Doubtful);
-    paths().give_up(wire::kTcpPath);
+    paths().path(wire::kTcpPath).give_up();
     EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Dead);
 }
 
