@@ -148,17 +148,6 @@ class Session : public flow::FlowOwner {
         // Where flows are spread: the path of the next packet, as of the latest poll.
         std::optional<Destination> goes_to;
     };
-    // How the next packet of a class's queue travels.
-    struct Way {
-        Destination destination;
-        bool is_striped = false;  // with ORDER
-        StripeRow row = StripeRow::Data;
-        PathMask paths = 0;  // the paths that it is striped over
-    };
-    struct CopyWay {
-        Destination destination;
-        bool is_doubt = false;  // otherwise only packets of flows in mode Redundant are copied
-    };
     struct LoneAck {
         base::TimePoint due_at;
         Destination destination;
@@ -185,7 +174,6 @@ class Session : public flow::FlowOwner {
                                      base::TrafficClass traffic_class,
                                      TransmitBatch& batch);
     bool expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const;
-    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
@@ -194,6 +182,15 @@ class Session : public flow::FlowOwner {
     void judge_losses();
     std::optional<base::TrafficClass> pick(base::TimePoint now);
     bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
+
+    // session_commit.cpp
+    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
+    bool commit(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
+    void number_new(const DatagramInfo& info, bool has_packets, base::TimePoint now);
+    void log_repeats(const DatagramInfo& info, base::TimePoint now);
+    void remember(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
+    EpochState* sent_in(const SentEntry& entry) const;
+    bool is_under_way(const SentEntry& entry, base::TimePoint now) const;
 
     // session_acks.cpp
     size_t write_frames(Draft& draft,
@@ -255,8 +252,6 @@ class Session : public flow::FlowOwner {
     void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
-    bool
-    commit(TransmitBatch& batch, const TransmitItem& item, const Draft& draft, base::TimePoint now);
     void follow_move(Announced move, base::TimePoint now);
     void mark_lost(const Announced& move, base::TimePoint now);
     uint64_t repeatable(uint32_t step, base::TimePoint now) const;

@@ -161,8 +161,7 @@ bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
     return true;
 }
 
-std::optional<Session::Way>
-Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
+std::optional<Way> Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
     const TrafficClass traffic_class = flow.traffic_class;
     Way way;
     std::optional<Destination> destination;
@@ -191,8 +190,7 @@ Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
     return way;
 }
 
-std::optional<Session::Way>
-Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
+std::optional<Way> Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     const packet::Packet* next =
         has_spread_flows() && state.split_entry.empty() ? state.queue.peek() : nullptr;
     if (next != nullptr) {
@@ -203,7 +201,7 @@ Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) 
 }
 
 // A flow that waits for its path does not hold up the others.
-std::optional<Session::Way>
+std::optional<Way>
 Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     for (size_t passes = 0;; ++passes) {
         const auto way = next_way(state, traffic_class, now);
@@ -239,7 +237,7 @@ bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
     }
 }
 
-std::optional<Session::CopyWay>
+std::optional<CopyWay>
 Session::copy_way(TrafficClass traffic_class, const Way& way, TimePoint now) const {
     const uint8_t original = way.destination.path;
     if (base::is_low_delay(traffic_class)) {

@@ -128,42 +128,22 @@ uint32_t Session::send_run(Draft& draft,
     epoch.sealer->seal(std::span(scratch_.units).first(count));
     epoch.encoder.record_segments(run.form, done, count, draft.space_number, draft.space->next,
                                   now);
-    draft.space->next += count;
-    epoch.sealed_datagrams += count;
     const Destination& to = way.destination;
     const uint64_t outer = outer_bytes_of_run(to.path, to.to.address, used, datagram_bytes);
-    paths_.on_sent(to, used, true, now);
-    paths_.on_data_sent(
-        to.path, static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
-    const uint64_t last_bytes =
-        outer_bytes(to.path, to.to.address, used - datagram_bytes * (count - 1));
-    path::SentRun sent;
-    sent.space = {epoch.number, draft.space_number};
-    sent.first = static_cast<uint32_t>(draft.space->next - count);
-    sent.count = static_cast<uint8_t>(count);
-    sent.bytes = static_cast<uint16_t>(outer_bytes(to.path, to.to.address, datagram_bytes));
-    sent.last_bytes = static_cast<uint16_t>(last_bytes);
-    sent.has_packets = true;
-    paths_.on_numbered(sent, now);
     if (way.is_striped) {
         stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
                                                         weights_of(paths_, way.paths), outer);
     }
     const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
-    batch.attribute(
-        {&flow, count, inner, payload_sent, outer, count * wait_of(*run.item.packet, now)});
-    TransmitItem out;
-    out.session = this;
-    out.path = to.path;
-    out.traffic_class = to.tuple_class;
-    out.marked_class = draft.header.traffic_class;
-    out.to = to.to;
-    out.from = to.from;
-    out.is_unmarked = to.is_unmarked;
-    out.length = static_cast<uint32_t>(used);
-    out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
-    out.datagrams = static_cast<uint16_t>(count);
-    commit(batch, out, draft, now);
+    batch.attribute({&flow, count, inner, payload_sent, 0, count * wait_of(*run.item.packet, now)});
+    DatagramInfo info;
+    info.draft = &draft;
+    info.destination = to;
+    info.traffic_class = draft.header.traffic_class;
+    info.bytes = static_cast<uint32_t>(used);
+    info.segment_bytes = static_cast<uint32_t>(datagram_bytes);
+    info.count = static_cast<uint16_t>(count);
+    commit(info, batch, now);
     state.counters.packets += count;
     state.counters.datagrams += count;
     state.counters.inner_bytes += inner;
