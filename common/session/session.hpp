@@ -20,10 +20,10 @@
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
 #include "common/session/resequencer.hpp"
+#include "common/session/router.hpp"
 #include "common/session/scheduler.hpp"
 #include "common/session/scratch.hpp"
 #include "common/session/sent_ring.hpp"
-#include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
 #include "common/session/unheard.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -302,13 +302,14 @@ class Session : public flow::FlowOwner {
     std::optional<Way>
     sendable_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
     bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
-    PathMask spread(base::TrafficClass traffic_class, base::TimePoint now);
-    uint8_t pinned_path(flow::Flow& flow, PathMask paths);
     bool choose_path(Way& way, base::TrafficClass traffic_class, base::TimePoint now);
-    void unpin(flow::Flow& flow, base::TrafficClass traffic_class);
     void count_mode(const flow::Flow& flow, int change);
     std::optional<CopyWay>
-    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const;
+    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const {
+        return router_.copy(traffic_class, way.destination.path,
+                            flows_by_mode_[static_cast<size_t>(base::PathMode::Redundant)] > 0,
+                            now);
+    }
     void leave_room(Draft& draft, const std::optional<CopyWay>& copy) const;
     void send_copy(const wire::Copy& original,
                    ClassState& state,
@@ -325,7 +326,6 @@ class Session : public flow::FlowOwner {
     void note_use(base::TimePoint now);
     bool is_used(base::TimePoint now) const;
     void keep_paths_ready(base::TimePoint now);
-    void fade_pinned_flows();
     bool has_spread_flows() const {
         return flows_by_mode_[static_cast<size_t>(base::PathMode::Flow)] +
                    flows_by_mode_[static_cast<size_t>(base::PathMode::Packet)] >
@@ -445,6 +445,7 @@ class Session : public flow::FlowOwner {
     base::Random& random_;
     base::DropCounters drops_;
     PathSet paths_;
+    Router router_{paths_};
     Scheduler scheduler_;
     std::array<ClassState, base::kTrafficClasses> classes_;
     std::unique_ptr<EpochState> current_;
@@ -482,8 +483,6 @@ class Session : public flow::FlowOwner {
     CopyBudget copy_budget_;
     Resequencer resequencer_;
     std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
-    // Flows in mode Flow given to each path; decays, since the end of a flow is reported late.
-    std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
     std::array<Striper, kStripeRows> stripers_;
     bool are_arrivals_gathered_ = false;
     bool wants_ready_paths_ = false;

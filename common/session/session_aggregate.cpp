@@ -59,6 +59,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (!draft) {
         return false;
     }
+    draft->is_pinned = way.is_pinned;
     const auto copy = copy_way(traffic_class, way, now);
     leave_room(*draft, copy);
     ReleaseReason reason = ReleaseReason::Size;

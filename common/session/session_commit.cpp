@@ -73,6 +73,11 @@ bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint n
         kept_alive_at_ = now;
     }
     share_out(outer, parts);
+    for (const Attribution& part : parts) {
+        if (info.draft->is_pinned && part.flow != nullptr) {
+            Router::commit(*part.flow, to.path);
+        }
+    }
     if (is_new && has_packets && settings_.role == Role::Snapt) {
         if (!is_overhead) {
             remember(info, batch, now);

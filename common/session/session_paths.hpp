@@ -14,19 +14,6 @@ namespace continuo::session {
 enum class StripeRow : uint8_t { Data, Acks };
 inline constexpr size_t kStripeRows = 2;
 
-// How the next packet of a class's queue travels.
-struct Way {
-    Destination destination;
-    bool is_striped = false;  // with ORDER
-    StripeRow row = StripeRow::Data;
-    PathMask paths = 0;  // the paths that it is striped over
-};
-
-struct CopyWay {
-    Destination destination;
-    bool is_doubt = false;  // otherwise only packets of flows in mode Redundant are copied
-};
-
 // Factor over its known delivery rate that a path which is not full may get.
 inline constexpr double kUntriedShare = 1.25;
 

@@ -50,6 +50,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
         cut_or_drop(state, std::move(run.item));
         return true;
     }
+    draft->is_pinned = way.is_pinned;
     run.regular = *regular;
     const auto payload_bytes = static_cast<uint32_t>(regular->payload.size());
     run.segment_bytes = offload.segment_bytes;
