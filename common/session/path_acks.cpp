@@ -135,7 +135,6 @@ void PathSet::forget_round_trips(uint8_t index) {
     forget_delivery(index);
     Path& path = paths_[index];
     path.rtt.reset();
-    path.rtt_at_most = {};
 }
 
 void PathSet::forget_delivery(uint8_t index) {

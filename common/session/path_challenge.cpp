@@ -224,18 +224,10 @@ void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending,
     ++path.answers;
     path.last_round_trip = is_newest ? now - tuple.asked_at : since_first;
     if (!is_newest && (sending != 0 || since_first > kMostUsefulRtt)) {
-        note_rtt_bound(path, since_first);
         return;
     }
     const Duration sample = is_newest ? now - tuple.asked_at : since_first;
     path.rtt.on_exchange(sample, now);
-}
-
-void PathSet::note_rtt_bound(Path& path, Duration at_most) {
-    if (at_most <= kMostUsefulRtt) {
-        path.rtt_at_most =
-            path.rtt_at_most == Duration{} ? at_most : std::min(path.rtt_at_most, at_most);
-    }
 }
 
 }  // namespace continuo::session

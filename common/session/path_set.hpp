@@ -267,10 +267,6 @@ class PathSet {
     }
     // A black hole was found on a path since the last call.
     bool take_narrowed() { return std::exchange(has_narrowed_, false); }
-    // The path of `paths` on which a datagram sent now arrives first, or hardly later on one with
-    // room; nothing while the delays are not known for all.
-    std::optional<uint8_t>
-    soonest(PathMask paths, base::TrafficClass traffic_class, base::TimePoint now) const;
     // A path that delivers while the active one does not.
     std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
@@ -342,19 +338,8 @@ class PathSet {
     void hasten(uint8_t index, base::TimePoint now);
     void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
-    base::Duration expected_rtt(uint8_t index) const;
-    static void note_rtt_bound(Path& path, base::Duration at_most);
-    using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
-    bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
-    struct Arrival {
-        uint8_t path = 0;
-        base::TimePoint at{};
-    };
-    std::optional<Arrival>
-    soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
-    std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     path::Delivery& delivery_of(uint8_t index) {
         auto& delivery = deliveries_[index];
         if (delivery == nullptr) {

@@ -89,7 +89,6 @@ struct Path {
     base::Duration rtt_variation() const {
         return rtt.has_sample() ? rtt.variation() : base::Duration{};
     }
-    base::Duration rtt_at_most{};      // bound by an answer without a sample; zero: none
     uint64_t answers = 0;              // to challenges, since it was added
     base::Duration last_round_trip{};  // the latest answer's
     base::TimePoint packets_sent_at{};

@@ -17,6 +17,9 @@ namespace {
 
 // Classes without resequencing are not spread over paths whose delays differ by more.
 constexpr Duration kUnorderedDifference = base::milliseconds(100);
+constexpr Duration spread_bound(Duration resequence) {
+    return resequence == Duration{} ? kUnorderedDifference : resequence;
+}
 // A low-delay flow treats round trips that differ by less as equal.
 constexpr Duration kAlikeRtt = base::milliseconds(5);
 
@@ -31,9 +34,9 @@ constexpr std::array<uint64_t, wire::kMaxPaths> kRoots = {
 // (Kronecker's sequence; Weyl 1916), so that few flows share as many do. Independent hashes would
 // put all of six flows on one of two paths in 3 % of cases.
 double hash_of(uint32_t flow_index, uint8_t path) {
-    constexpr unsigned kMantissaBits = 53;
+    constexpr int kMantissaBits = 53;
     const uint64_t point = (uint64_t{flow_index} + 1) * kRoots[path];
-    return std::ldexp(static_cast<double>(point >> (64 - kMantissaBits)) + 0.5, -53);
+    return std::ldexp(static_cast<double>(point >> (64 - kMantissaBits)) + 0.5, -kMantissaBits);
 }
 
 // A TCP segment without payload; false if that cannot be determined.
@@ -52,41 +55,61 @@ bool is_pure_ack(const packet::Packet& packet) {
     return ip + (bytes[ip + 12] >> 4U) * size_t{4} == bytes.size();
 }
 
-// The row that the packet is striped in; nothing: it takes the active path.
-std::optional<StripeRow> row_of(const packet::Packet& packet, Striping striping) {
-    if (striping == Striping::Packet) {
-        return StripeRow::Data;
+// False: the packet takes the active path.
+bool is_striped(const packet::Packet& packet, Striping striping) {
+    switch (striping) {
+    case Striping::Packet:
+    case Striping::DataAck:
+        return true;
+    case Striping::Data:
+        return !is_pure_ack(packet);
+    case Striping::Ack:
+        return is_pure_ack(packet);
     }
-    if (is_pure_ack(packet)) {
-        return striping == Striping::Data ? std::nullopt : std::optional(StripeRow::Acks);
+    return true;
+}
+
+template <typename Visit>
+void each_of(PathMask paths, const Visit& visit) {
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        visit(static_cast<uint8_t>(std::countr_zero(left)));
     }
-    return striping == Striping::Ack ? std::nullopt : std::optional(StripeRow::Data);
+}
+
+// The rate of each path for sharing out flows. A path that was never full has not shown its rate:
+// it counts as fast as the fastest path that has; all are equal where none has.
+using Weights = std::array<double, wire::kMaxPaths>;
+Weights weights_of(const PathSet& paths, PathMask mask) {
+    Weights weights{};
+    double fastest = 0;
+    each_of(mask, [&](uint8_t index) {
+        weights[index] = static_cast<double>(paths.path(index).delivery_bytes_per_s);
+        fastest = paths.path(index).was_full ? std::max(fastest, weights[index]) : fastest;
+    });
+    each_of(mask, [&](uint8_t index) {
+        if (fastest == 0) {
+            weights[index] = 1.0;
+        } else if (!paths.path(index).was_full) {
+            weights[index] = std::max(weights[index], fastest);
+        }
+    });
+    return weights;
 }
 
 }  // namespace
 
-PathMask Router::spread(const ClassSettings& settings, TimePoint now) const {
-    const Duration wait = settings.resequence;
-    return paths_.spread(wait == Duration{} ? kUnorderedDifference : wait, now);
-}
-
 // Those of `paths` with the shortest round trips; all while none is known.
 PathMask Router::fastest(PathMask paths) const {
-    const auto rtt_of = [this](unsigned left) {
-        const Duration rtt =
-            paths_.path(static_cast<uint8_t>(std::countr_zero(left))).smoothed_rtt();
-        return rtt == Duration{} ? Duration::max() : rtt;
+    const auto rtt_of = [this](uint8_t index) {
+        const path::RttEstimator& rtt = paths_.path(index).rtt;
+        return rtt.has_sample() ? rtt.smoothed() : Duration::max();
     };
     Duration shortest = Duration::max();
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        shortest = std::min(shortest, rtt_of(left));
-    }
+    each_of(paths, [&](uint8_t index) { shortest = std::min(shortest, rtt_of(index)); });
     PathMask mask = 0;
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        if (rtt_of(left) - kAlikeRtt <= shortest) {
-            mask |= mask_of(static_cast<uint8_t>(std::countr_zero(left)));
-        }
-    }
+    each_of(paths, [&](uint8_t index) {
+        mask |= rtt_of(index) - kAlikeRtt <= shortest ? mask_of(index) : PathMask{0};
+    });
     return mask;
 }
 
@@ -98,18 +121,84 @@ uint8_t Router::path_of(const Flow& flow, PathMask paths) const {
         return flow.paths.pinned;
     }
     const PathMask mask = base::is_low_delay(flow.traffic_class) ? fastest(paths) : paths;
-    const PathWeights weights = weights_of(paths_, mask);
+    const Weights weights = weights_of(paths_, mask);
     uint8_t best = 0;
     double highest = -1;
-    for (unsigned left = mask; left != 0; left &= left - 1) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+    each_of(mask, [&](uint8_t index) {
         const double score = -weights[index] / std::log(hash_of(flow.index, index));
         if (score > highest) {
             highest = score;
             best = index;
         }
-    }
+    });
     return best;
+}
+
+// One-way delays without queues, of which only the differences mean something: those in ACKs are
+// between the same two clocks. Until these cover all paths, half the round trips stand in.
+Router::Delays Router::delays(PathMask paths) const {
+    const auto smallest = [this](uint8_t index) -> std::optional<uint32_t> {
+        const path::Delivery* const delivery = paths_.delivery(index);
+        return delivery != nullptr ? delivery->relative_delay().smallest() : std::nullopt;
+    };
+    const auto first = smallest(static_cast<uint8_t>(std::countr_zero(paths)));
+    bool is_told = true;
+    each_of(paths, [&](uint8_t index) { is_told = is_told && smallest(index).has_value(); });
+    Delays delays{};
+    each_of(paths, [&](uint8_t index) {
+        const path::RttEstimator& rtt = paths_.path(index).rtt;
+        const Duration round_trip =
+            rtt.has_sample() ? rtt.minimum() : path::RttEstimator::kInitialRtt;
+        delays[index] =
+            is_told ? wire::kAckTimeUnit * path::RelativeDelay::above(*smallest(index), *first)
+                    : round_trip / 2;
+    });
+    return delays;
+}
+
+// Earliest completion first (ECF: Lim, Nahum, Towsley and Gibbens, CoNEXT 2017). The paper's time
+// of a path, n x RTT with n = 1 + k / window, is RTT + k / rate: k is what is ahead of the
+// datagram. There is no window here, and what the paper lets wait for the faster path is queued on
+// it. So nothing swings between waiting and sending, and its margins against that are left out.
+Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint now) const {
+    Arrival best;
+    each_of(paths, [&](uint8_t index) {
+        const uint16_t mtu = paths_.path(index).mtu;
+        const path::Delivery* const delivery = paths_.delivery(index);
+        const Duration queueing =
+            delivery != nullptr ? delivery->queueing(mtu, now)
+                                : path::Delivery::time_for(mtu, path::Delivery::kAssumedBytesPerS);
+        const TimePoint at = now + delays[index] + queueing;
+        best = at < best.at ? Arrival{index, at} : best;
+    });
+    return best;
+}
+
+// Datagrams under way on a path that was silent for the bound of the class are no longer waited
+// for, nor those on paths that do not carry any more: those on the others reveal a loss.
+std::optional<Way>
+Router::stripe(const Flow& flow, PathMask paths, Duration bound, TimePoint now) const {
+    Way way;
+    way.is_striped = true;
+    way.paths = paths;
+    auto path = static_cast<uint8_t>(std::countr_zero(paths));
+    if (!std::has_single_bit(paths)) {
+        const PathMask usable = paths_.answering(paths, Duration{}, now);
+        const Delays delays = this->delays(usable);
+        const Arrival first = earliest(usable, delays, now);
+        const PathMask open = paths_.with_room(usable, flow.traffic_class);
+        const Arrival instead = open != usable ? earliest(open, delays, now) : first;
+        // Later than the receiver waits is no better than waiting for room.
+        path = instead.at - first.at <= spread_bound(bound) ? instead.path : first.path;
+        way.paths = usable | paths_.answering(paths, bound, now);
+        way.paths = paths_.carrying(way.paths, now) | mask_of(path);
+    }
+    const auto destination = paths_.destination_on(path, flow.traffic_class, now);
+    if (!destination) {
+        return std::nullopt;
+    }
+    way.destination = *destination;
+    return way;
 }
 
 std::optional<Way> Router::route(TrafficClass traffic_class, TimePoint now) const {
@@ -124,22 +213,15 @@ std::optional<Way> Router::route(const Flow& flow,
     if (flow.paths.mode != PathMode::Flow && flow.paths.mode != PathMode::Packet) {
         return route(flow.traffic_class, now);
     }
-    const PathMask paths = spread(settings, now);
-    const auto row = row_of(packet, settings.striping);
+    const PathMask paths = paths_.spread(spread_bound(settings.resequence), now);
     std::optional<Way> way;
     if (paths != 0 && flow.paths.mode == PathMode::Flow) {
-        const auto destination =
-            paths_.destination_on(path_of(flow, paths), flow.traffic_class, now);
-        if (destination) {
-            way.emplace();
-            way->destination = *destination;
-            way->is_pinned = true;
+        const uint8_t path = path_of(flow, paths);
+        if (const auto to = paths_.destination_on(path, flow.traffic_class, now)) {
+            way = Way{.destination = *to, .is_pinned = true};
         }
-    } else if (paths != 0 && row) {
-        way.emplace();
-        way->is_striped = true;
-        way->row = *row;
-        way->paths = paths;
+    } else if (paths != 0 && is_striped(packet, settings.striping)) {
+        way = stripe(flow, paths, settings.resequence, now);
     }
     return way ? way : route(flow.traffic_class, now);
 }

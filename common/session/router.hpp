@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/session/path_set.hpp"
-#include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
 
 #include <optional>
@@ -16,8 +15,7 @@ struct Way {
     Destination destination;
     bool is_pinned = false;   // mode flow: the flow stays on this path
     bool is_striped = false;  // with ORDER
-    StripeRow row = StripeRow::Data;
-    PathMask paths = 0;  // the paths that it is striped over
+    PathMask paths = 0;       // the paths that it is striped over
 };
 
 struct CopyWay {
@@ -47,9 +45,17 @@ class Router {
     static void commit(flow::Flow& flow, uint8_t path) { flow.paths.pinned = path; }
 
   private:
-    PathMask spread(const ClassSettings& settings, base::TimePoint now) const;
     uint8_t path_of(const flow::Flow& flow, PathMask paths) const;
     PathMask fastest(PathMask paths) const;
+    std::optional<Way>
+    stripe(const flow::Flow& flow, PathMask paths, base::Duration bound, base::TimePoint now) const;
+    using Delays = std::array<base::Duration, wire::kMaxPaths>;
+    Delays delays(PathMask paths) const;
+    struct Arrival {
+        uint8_t path = 0;
+        base::TimePoint at = base::kNever;
+    };
+    Arrival earliest(PathMask paths, const Delays& delays, base::TimePoint now) const;
 
     const PathSet& paths_;
 };

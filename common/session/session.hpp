@@ -173,6 +173,8 @@ class Session : public flow::FlowOwner {
     std::optional<Draft> start_draft(const Destination& destination,
                                      base::TrafficClass traffic_class,
                                      TransmitBatch& batch);
+    std::optional<Draft>
+    start_draft(const Way& way, base::TrafficClass traffic_class, TransmitBatch& batch);
     bool expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const;
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
@@ -187,6 +189,7 @@ class Session : public flow::FlowOwner {
     void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool commit(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
     void number_new(const DatagramInfo& info, bool has_packets, base::TimePoint now);
+    void note_flows(const Draft& draft, uint16_t datagrams, std::span<const Attribution> parts);
     void log_repeats(const DatagramInfo& info, base::TimePoint now);
     void remember(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
     EpochState* sent_in(const SentEntry& entry) const;
@@ -298,11 +301,11 @@ class Session : public flow::FlowOwner {
     // session_paths.cpp
     std::optional<Way>
     next_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
-    std::optional<Way> way_of(flow::Flow& flow, const packet::Packet& packet, base::TimePoint now);
+    std::optional<Way>
+    way_of(const flow::Flow& flow, const packet::Packet& packet, base::TimePoint now) const;
     std::optional<Way>
     sendable_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
     bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
-    bool choose_path(Way& way, base::TrafficClass traffic_class, base::TimePoint now);
     void count_mode(const flow::Flow& flow, int change);
     std::optional<CopyWay>
     copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const {
@@ -348,7 +351,6 @@ class Session : public flow::FlowOwner {
     bool encode_what_fits(
         Draft& draft, ClassState& state, const Way& way, size_t& count, base::ByteWriter& body);
     void write_order(const Way& way, size_t count, base::ByteWriter& body);
-    void number_flows(const Way& way, size_t outer_bytes);
     void keep_flow_together(size_t newest);
     bool prepare(PendingPacket& pending, const ClassState& state, size_t& groups);
     bool encode(Draft& draft, ClassState& state, size_t count, base::ByteWriter& body);
@@ -483,7 +485,6 @@ class Session : public flow::FlowOwner {
     CopyBudget copy_budget_;
     Resequencer resequencer_;
     std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
-    std::array<Striper, kStripeRows> stripers_;
     bool are_arrivals_gathered_ = false;
     bool wants_ready_paths_ = false;
 };

@@ -62,6 +62,7 @@ bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint n
     paths_.on_sent(to, info.bytes, has_packets, now);
     if (is_new) {
         number_new(info, has_packets, now);
+        note_flows(*info.draft, info.count, parts);
     } else {
         log_repeats(info, now);
     }
@@ -73,11 +74,6 @@ bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint n
         kept_alive_at_ = now;
     }
     share_out(outer, parts);
-    for (const Attribution& part : parts) {
-        if (info.draft->is_pinned && part.flow != nullptr) {
-            Router::commit(*part.flow, to.path);
-        }
-    }
     if (is_new && has_packets && settings_.role == Role::Snapt) {
         if (!is_overhead) {
             remember(info, batch, now);
@@ -123,6 +119,23 @@ void Session::number_new(const DatagramInfo& info, bool has_packets, TimePoint n
     draft.space->next += info.count;
     draft.epoch->sealed_datagrams += info.count;
     paths_.on_numbered(run, now);
+}
+
+// The router's answer holds from now on: the flows of mode flow stay on the path, and those of mode
+// packet go on with the next numbers.
+void Session::note_flows(const Draft& draft,
+                         uint16_t datagrams,
+                         std::span<const Attribution> parts) {
+    for (const Attribution& part : parts) {
+        if (draft.is_pinned && part.flow != nullptr) {
+            Router::commit(*part.flow, draft.destination.path);
+        }
+    }
+    for (size_t i = 0; draft.has_order && i < scratch_.order.count; ++i) {
+        if (flow::Flow* const flow = flow_at(scratch_.order.places[i].index)) {
+            flow->paths.next_number = static_cast<uint16_t>(flow->paths.next_number + datagrams);
+        }
+    }
 }
 
 // One that an ACK has named meanwhile is waited for nowhere. PathSet is told of one at a time,

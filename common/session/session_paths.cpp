@@ -2,7 +2,6 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace continuo::session {
 
@@ -10,7 +9,6 @@ using base::ByteWriter;
 using base::Duration;
 using base::index_of;
 using base::PathMode;
-using base::Striping;
 using base::TimePoint;
 using base::TrafficClass;
 using flow::Flow;
@@ -30,6 +28,7 @@ constexpr size_t kMaxPassesToSend = 64;
 constexpr Duration kKeepReady = base::seconds(15);
 // For this long after the last packet; an idle node asks nothing.
 constexpr Duration kReadyFor = base::seconds(60);
+
 }  // namespace
 
 void Session::count_mode(const Flow& flow, int change) {
@@ -53,41 +52,11 @@ void Session::set_mode(Flow& flow, PathMode mode) {
     }
 }
 
-// For a striped row: the path on which the next datagram arrives first; while too little is known,
-// each path has its share. Datagrams under way on a path that was silent for the bound of the class
-// are no longer waited for. False: no path takes it.
-bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
-    auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
-    if (!std::has_single_bit(way.paths)) {
-        const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-        const PathMask usable = paths_.answering(way.paths, Duration{}, now);
-        way.paths = usable | paths_.answering(way.paths, bound, now);
-        Striper& striper = stripers_[static_cast<size_t>(way.row)];
-        if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
-            path = *soonest;
-            striper.begin_anew();
-            // No new datagrams use the other paths: those on the carrying paths reveal a loss.
-            way.paths = paths_.carrying(way.paths, now) | mask_of(path);
-        } else {
-            path = striper.next(paths_.with_room(usable, traffic_class));
-        }
-    }
-    const auto destination = paths_.destination_on(path, traffic_class, now);
-    if (!destination) {
-        return false;
-    }
-    way.destination = *destination;
-    return true;
-}
-
-std::optional<Way> Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
-    const TrafficClass traffic_class = flow.traffic_class;
-    if (flow_at(flow.index) != &flow) {
-        return router_.route(traffic_class, now);
-    }
-    auto way = router_.route(flow, packet, classes_[index_of(traffic_class)].settings, now);
-    const bool has_none = way && way->is_striped && !choose_path(*way, traffic_class, now);
-    return has_none ? router_.route(traffic_class, now) : way;
+std::optional<Way>
+Session::way_of(const Flow& flow, const packet::Packet& packet, TimePoint now) const {
+    return flow_at(flow.index) == &flow
+               ? router_.route(flow, packet, classes_[index_of(flow.traffic_class)].settings, now)
+               : router_.route(flow.traffic_class, now);
 }
 
 std::optional<Way> Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
@@ -124,9 +93,8 @@ bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
         }
         Flow& flow = *state.queue.peek_flow();
         const auto own = way_of(flow, *next, now);
-        const bool is_alike =
-            own && own->is_striped == way.is_striped &&
-            (way.is_striped ? own->row == way.row : own->destination.path == way.destination.path);
+        const bool is_alike = own && own->is_striped == way.is_striped &&
+                              (way.is_striped || own->destination.path == way.destination.path);
         if (is_alike) {
             return true;
         }

@@ -92,6 +92,16 @@ std::optional<Draft> Session::start_draft(const Destination& destination,
     return draft;
 }
 
+std::optional<Draft>
+Session::start_draft(const Way& way, TrafficClass traffic_class, TransmitBatch& batch) {
+    auto draft = start_draft(way.destination, traffic_class, batch);
+    if (draft) {
+        draft->is_pinned = way.is_pinned;
+        draft->has_order = way.is_striped;
+    }
+    return draft;
+}
+
 // The body would expand at the SNAPT to more than the outer bytes of a node allow (docs/PROTOCOL.md
 // section 7.1).
 bool Session::expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const {

@@ -42,7 +42,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     Flow& flow = *run.item.flow;
     const packet::Offload& offload = run.item.packet->offload;
     auto regular = packet::parse_regular(run.item.packet->bytes(), offload);
-    auto draft = start_draft(way.destination, traffic_class, batch);
+    auto draft = start_draft(way, traffic_class, batch);
     const auto copy = copy_way(traffic_class, way, now);
     const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
     if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
@@ -50,7 +50,6 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
         cut_or_drop(state, std::move(run.item));
         return true;
     }
-    draft->is_pinned = way.is_pinned;
     run.regular = *regular;
     const auto payload_bytes = static_cast<uint32_t>(regular->payload.size());
     run.segment_bytes = offload.segment_bytes;
@@ -64,11 +63,16 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
         return true;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
+    const PathMask fitting = way.paths;
     for (uint32_t done = 0; done < run.segments;) {
         done += send_run(*draft, run, way, done, batch, now);
         if (way.is_striped && done < run.segments) {
-            choose_path(way, traffic_class, now);
-            draft = start_draft(way.destination, traffic_class, batch);
+            // Which it fits is known of the paths of the first run.
+            const auto next = way_of(flow, *run.item.packet, now);
+            if (next && next->is_striped && (fitting & mask_of(next->destination.path)) != 0) {
+                way = *next;
+            }
+            draft = start_draft(way, traffic_class, batch);
         }
         CTN_ASSERT(draft.has_value());
     }
@@ -124,6 +128,10 @@ uint32_t Session::send_run(Draft& draft,
     const size_t most = way.is_striped ? kStripedRun : kMaxSegmentsPerSend;
     const auto count = static_cast<uint32_t>(
         std::min({most, kMaxUdpPayloadBytes / datagram_bytes, size_t{run.segments - done}}));
+    if (way.is_striped) {
+        scratch_.order.count = 0;
+        scratch_.order.add(flow.index, flow.paths.next_number);
+    }
     const size_t used = write_segments(draft, run, way, done, count, batch.free_space(), now);
     const uint64_t payload_sent = used - fixed * count;
     epoch.sealer->seal(std::span(scratch_.units).first(count));
@@ -131,10 +139,6 @@ uint32_t Session::send_run(Draft& draft,
                                   now);
     const Destination& to = way.destination;
     const uint64_t outer = outer_bytes_of_run(to.path, to.to.address, used, datagram_bytes);
-    if (way.is_striped) {
-        stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
-                                                        weights_of(paths_, way.paths), outer);
-    }
     const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
     batch.attribute({&flow, count, inner, payload_sent, 0, count * wait_of(*run.item.packet, now)});
     DatagramInfo info;
@@ -177,7 +181,7 @@ size_t Session::write_segments(Draft& draft,
         if (way.is_striped) {
             wire::Order order;
             order.paths = way.paths;
-            order.add(flow.index, flow.paths.next_number++);
+            order.add(flow.index, static_cast<uint16_t>(flow.paths.next_number + i));
             order.serialize(writer);
         }
         if (is_kept && segment + kMostKeptPackets >= run.segments) {
