@@ -19,8 +19,8 @@ inline constexpr size_t kPathModes = 4;
 // Packets of a TCP flow in mode Packet that are striped; the others take the active path. Other
 // protocols have data only.
 enum class Striping : uint8_t {
-    Packet,   // all, in one sequence
-    DataAck,  // data in one sequence, pure acknowledgements in another
+    Packet,   // all
+    DataAck,  // the same: each datagram's path is chosen for itself
     Data,     // data only
     Ack,      // pure acknowledgements only
 };

@@ -1,4 +1,4 @@
-// Draft: a datagram under construction.
+// Draft: a datagram under construction. DatagramInfo: what leaves.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -43,7 +43,25 @@ struct Draft {
     bool has_ping = false;
     bool has_kept = false;  // packets that may be sent again as copies
     bool is_size_probe = false;
+    bool is_pinned = false;     // its flows stay on its path (mode flow)
+    bool has_order = false;     // for the flows in SessionScratch::order
     bool is_other_way = false;  // it takes another way than its class does (path::ClassWay)
+};
+
+struct SentEntry;
+
+// Datagrams that leave in one call, sealed, at the beginning of the batch's free space: one, or
+// several of one length, of which the last may be shorter.
+struct DatagramInfo {
+    const Draft* draft = nullptr;         // new ones take the next numbers of its space
+    const SentEntry* repeated = nullptr;  // otherwise: these leave again under their numbers
+    Destination destination;
+    base::TrafficClass traffic_class = base::TrafficClass::LtLd;  // of the content
+    uint32_t bytes = 0;                                           // all together
+    uint32_t segment_bytes = 0;                                   // each but the last
+    uint16_t count = 1;
+
+    uint32_t last_bytes() const { return bytes - segment_bytes * (count - 1U); }
 };
 
 }  // namespace continuo::session

@@ -21,9 +21,6 @@ constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 // A datagram that left longer ago is no longer under way.
 constexpr Duration kCarriesFor = base::seconds(1);
 
-// Extra delay accepted to avoid a full socket.
-constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
-
 }  // namespace
 
 std::optional<Destination>
@@ -235,46 +232,6 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
     return usual ? std::optional(usual->path) : std::nullopt;
 }
 
-// By how much the one-way delay of `path` exceeds that of `other`. Both are between the same two
-// clocks, so they can be compared.
-std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
-    if (paths_[path].delivery() == nullptr || paths_[other].delivery() == nullptr) {
-        return std::nullopt;
-    }
-    const auto own = paths_[path].delivery()->relative_delay().smallest();
-    const auto theirs = paths_[other].delivery()->relative_delay().smallest();
-    if (!own || !theirs) {
-        return std::nullopt;
-    }
-    return wire::kAckTimeUnit * path::RelativeDelay::above(*own, *theirs);
-}
-
-// By how much each path is slower than the fastest, one way and without queues: from the delays in
-// ACKs or, until these cover all paths, from half the round trips. False: too little is known.
-bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
-    const auto first = static_cast<uint8_t>(std::countr_zero(paths));
-    bool is_told = true;
-    bool is_measured = true;
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        is_told = is_told && delay_beyond(index, first).has_value();
-        is_measured = is_measured && base_rtt(index) != Duration{};
-    }
-    if (!is_told && !is_measured) {
-        return false;
-    }
-    Duration smallest = Duration::max();
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        more[index] = is_told ? *delay_beyond(index, first) : base_rtt(index) / 2;
-        smallest = std::min(smallest, more[index]);
-    }
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        more[static_cast<size_t>(std::countr_zero(left))] -= smallest;
-    }
-    return true;
-}
-
 PathMask PathSet::carrying(PathMask paths, TimePoint now) const {
     PathMask mask = 0;
     for (unsigned left = paths; left != 0; left &= left - 1) {
@@ -295,38 +252,6 @@ PathMask PathSet::with_room(PathMask paths, base::TrafficClass traffic_class) co
         }
     }
     return mask != 0 ? mask : paths;
-}
-
-std::optional<PathSet::Arrival>
-PathSet::soonest_arrival(PathMask paths, const PathDelays& more, TimePoint now) const {
-    std::optional<Arrival> best;
-    for (unsigned left = paths; left != 0; left &= left - 1) {
-        const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const Path& path = paths_[index];
-        const path::Delivery* const delivery = paths_[index].delivery();
-        const Duration queueing =
-            delivery != nullptr
-                ? delivery->queueing(path.mtu(), now)
-                : path::Delivery::time_for(path.mtu(), path::Delivery::kAssumedBytesPerS);
-        const TimePoint at = now + more[index] + queueing;
-        if (!best || at < best->at) {
-            best = {index, at};
-        }
-    }
-    return best;
-}
-
-std::optional<uint8_t>
-PathSet::soonest(PathMask paths, TrafficClass traffic_class, TimePoint now) const {
-    PathDelays more{};
-    if (!delays_beyond_fastest(paths, more)) {
-        return std::nullopt;
-    }
-    const auto first = soonest_arrival(paths, more, now);
-    const PathMask open = with_room(paths, traffic_class);
-    const auto instead = open != paths ? soonest_arrival(open, more, now) : first;
-    // The path with the full socket may still be faster.
-    return instead->at - first->at <= kWorthTheLongerWay ? instead->path : first->path;
 }
 
 }  // namespace continuo::session

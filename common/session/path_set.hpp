@@ -165,10 +165,6 @@ class PathSet {
     PathMask answering(PathMask paths, base::Duration patience, base::TimePoint now) const;
     // Those of `paths` with room for a datagram of the class now; all if none has.
     PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
-    // The path of `paths` on which a datagram sent now arrives first, or hardly later on one with
-    // room; nothing while the delays are not known for all.
-    std::optional<uint8_t>
-    soonest(PathMask paths, base::TrafficClass traffic_class, base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
     // Whether the peer is at `from`, judged by its latest authenticated datagrams.
@@ -209,17 +205,8 @@ class PathSet {
     }
     // path_choice.cpp
     base::Duration base_rtt(uint8_t index) const;
-    using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
-    bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
-    struct Arrival {
-        uint8_t path = 0;
-        base::TimePoint at{};
-    };
-    std::optional<Arrival>
-    soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
-    std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     bool may_copy_on(uint8_t index, base::TimePoint now) const;
     bool may_spread_on(uint8_t index, base::TimePoint now) const;
     bool is_second_better(uint8_t candidate, uint8_t other, base::TimePoint now) const;

@@ -152,7 +152,7 @@ bool Session::attach(Flow& flow) {
         // SNAPT: the node gave the index to another flow; the old one stays in the daemon's table.
         Flow& former = *flows_[flow.index];
         count_mode(former, -1);
-        unpin(former, former.traffic_class);
+        former.paths.pinned = flow::FlowPaths::kNone;
         former.owner = nullptr;
         --attached_;
     }
@@ -192,7 +192,7 @@ void Session::detach(Flow& flow, TimePoint /*now*/, EndNotice notice) {
     flow.owner = nullptr;
     --attached_;
     count_mode(flow, -1);
-    unpin(flow, flow.traffic_class);
+    flow.paths.pinned = flow::FlowPaths::kNone;
     drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
     kept_ring_.forget_flow(flow.index);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
@@ -212,7 +212,7 @@ void Session::detach(Flow& flow, TimePoint /*now*/, EndNotice notice) {
 
 void Session::requeue(Flow& flow, TrafficClass former) {
     classes_[index_of(former)].queue.move_flow(flow, classes_[index_of(flow.traffic_class)].queue);
-    unpin(flow, former);
+    flow.paths.pinned = flow::FlowPaths::kNone;
     if (flow_at(flow.index) == &flow && current_) {
         current_->encoder.remove_flow(flow.index);
         current_->encoder.add_flow(flow.index, {flow.app, true});
@@ -383,7 +383,6 @@ void Session::on_timeout(TimePoint now) {
     if (is_used(now) || flows_by_mode_[static_cast<size_t>(base::PathMode::Redundant)] > 0) {
         keep_paths_ready(now);
     }
-    fade_pinned_flows();
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
     judge_losses();
     closed_.wake(now,

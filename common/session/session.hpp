@@ -20,10 +20,10 @@
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
 #include "common/session/resequencer.hpp"
+#include "common/session/router.hpp"
 #include "common/session/scheduler.hpp"
 #include "common/session/scratch.hpp"
 #include "common/session/sent_ring.hpp"
-#include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
 #include "common/session/unheard.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -148,17 +148,6 @@ class Session : public flow::FlowOwner {
         // Where flows are spread: the path of the next packet, as of the latest poll.
         std::optional<Destination> goes_to;
     };
-    // How the next packet of a class's queue travels.
-    struct Way {
-        Destination destination;
-        bool is_striped = false;  // with ORDER
-        StripeRow row = StripeRow::Data;
-        PathMask paths = 0;  // the paths that it is striped over
-    };
-    struct CopyWay {
-        Destination destination;
-        bool is_doubt = false;  // otherwise only packets of flows in mode Redundant are copied
-    };
     struct LoneAck {
         base::TimePoint due_at;
         Destination destination;
@@ -186,8 +175,9 @@ class Session : public flow::FlowOwner {
                                      base::TrafficClass traffic_class,
                                      TransmitBatch& batch,
                                      EpochState* under = nullptr);
+    std::optional<Draft>
+    start_draft(const Way& way, base::TrafficClass traffic_class, TransmitBatch& batch);
     bool expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const;
-    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
@@ -196,6 +186,16 @@ class Session : public flow::FlowOwner {
     void judge_losses();
     std::optional<base::TrafficClass> pick(base::TimePoint now);
     bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
+
+    // session_commit.cpp
+    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
+    bool commit(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
+    void number_new(const DatagramInfo& info, bool has_packets, base::TimePoint now);
+    void note_flows(const Draft& draft, uint16_t datagrams, std::span<const Attribution> parts);
+    void log_repeats(const DatagramInfo& info, base::TimePoint now);
+    void remember(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
+    EpochState* sent_in(const SentEntry& entry) const;
+    bool is_under_way(const SentEntry& entry, base::TimePoint now) const;
 
     // session_acks.cpp
     size_t write_frames(Draft& draft,
@@ -257,8 +257,6 @@ class Session : public flow::FlowOwner {
     void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
-    bool
-    commit(TransmitBatch& batch, const TransmitItem& item, const Draft& draft, base::TimePoint now);
     void follow_move(Announced move, base::TimePoint now);
     void mark_lost(const Announced& move, base::TimePoint now);
     uint64_t repeatable(uint32_t step, base::TimePoint now) const;
@@ -305,17 +303,18 @@ class Session : public flow::FlowOwner {
     // session_paths.cpp
     std::optional<Way>
     next_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
-    std::optional<Way> way_of(flow::Flow& flow, const packet::Packet& packet, base::TimePoint now);
+    std::optional<Way>
+    way_of(const flow::Flow& flow, const packet::Packet& packet, base::TimePoint now) const;
     std::optional<Way>
     sendable_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
     bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
-    PathMask spread(base::TrafficClass traffic_class, base::TimePoint now);
-    uint8_t pinned_path(flow::Flow& flow, PathMask paths);
-    bool choose_path(Way& way, base::TrafficClass traffic_class, base::TimePoint now);
-    void unpin(flow::Flow& flow, base::TrafficClass traffic_class);
     void count_mode(const flow::Flow& flow, int change);
     std::optional<CopyWay>
-    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const;
+    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const {
+        return router_.copy(traffic_class, way.destination.path,
+                            flows_by_mode_[static_cast<size_t>(base::PathMode::Redundant)] > 0,
+                            now);
+    }
     void leave_room(Draft& draft, const std::optional<CopyWay>& copy) const;
     void send_copy(const wire::Copy& original,
                    ClassState& state,
@@ -332,7 +331,6 @@ class Session : public flow::FlowOwner {
     void note_use(base::TimePoint now);
     bool is_used(base::TimePoint now) const;
     void keep_paths_ready(base::TimePoint now);
-    void fade_pinned_flows();
     bool has_spread_flows() const {
         return flows_by_mode_[static_cast<size_t>(base::PathMode::Flow)] +
                    flows_by_mode_[static_cast<size_t>(base::PathMode::Packet)] >
@@ -355,7 +353,6 @@ class Session : public flow::FlowOwner {
     bool encode_what_fits(
         Draft& draft, ClassState& state, const Way& way, size_t& count, base::ByteWriter& body);
     void write_order(const Way& way, size_t count, base::ByteWriter& body);
-    void number_flows(const Way& way, size_t outer_bytes);
     void keep_flow_together(size_t newest);
     bool prepare(PendingPacket& pending, const ClassState& state, size_t& groups);
     bool encode(Draft& draft, ClassState& state, size_t count, base::ByteWriter& body);
@@ -452,6 +449,7 @@ class Session : public flow::FlowOwner {
     base::Random& random_;
     base::DropCounters drops_;
     PathSet paths_;
+    Router router_{paths_};
     Scheduler scheduler_;
     std::array<ClassState, base::kTrafficClasses> classes_;
     std::unique_ptr<EpochState> current_;
@@ -490,9 +488,6 @@ class Session : public flow::FlowOwner {
     CopyBudget copy_budget_;
     Resequencer resequencer_;
     std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
-    // Flows in mode Flow given to each path; decays, since the end of a flow is reported late.
-    std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
-    std::array<Striper, kStripeRows> stripers_;
     bool are_arrivals_gathered_ = false;
     bool wants_ready_paths_ = false;
 };

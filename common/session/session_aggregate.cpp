@@ -55,7 +55,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
                              TransmitBatch& batch,
                              TimePoint now) {
     ClassState& state = classes_[index_of(traffic_class)];
-    auto draft = start_draft(way.destination, traffic_class, batch);
+    auto draft = start_draft(way, traffic_class, batch);
     if (!draft) {
         return false;
     }
@@ -108,7 +108,6 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (count == 1) {
         keep_if_wanted(*draft, identity.sequence, scratch_.packets[0], way, now);
     }
-    number_flows(way, length);
     if (copy && count > 0 && may_copy(*copy, count, length, now)) {
         send_copy(identity, state, count, *copy, batch, now);
     }
@@ -181,20 +180,6 @@ void Session::write_order(const Way& way, size_t count, ByteWriter& body) {
     if (order.count > 0) {
         order.serialize(body);
     }
-}
-
-// The datagram with that ORDER has left.
-void Session::number_flows(const Way& way, size_t outer_bytes) {
-    if (!way.is_striped) {
-        return;
-    }
-    for (size_t i = 0; i < scratch_.order.count; ++i) {
-        if (flow::Flow* flow = flow_at(scratch_.order.places[i].index)) {
-            ++flow->paths.next_number;
-        }
-    }
-    stripers_[static_cast<size_t>(way.row)].on_sent(way.destination.path, way.paths,
-                                                    weights_of(paths_, way.paths), outer_bytes);
 }
 
 // Takes packets from the queue while they are predicted to fit; returns how many.
@@ -404,6 +389,7 @@ void Session::start_split(Draft& draft,
                           ByteWriter& body) {
     packet::Packet& packet = *pending.item.packet;
     flow::Flow& flow = *pending.item.flow;
+    draft.has_order = false;
     if (pending.regular && !draft.epoch->encoder.is_opening(flow.index)) {
         ByteWriter section(MutableByteView(scratch_.section.get(), elision::kMaxOpenBytes));
         draft.epoch->encoder.begin_section();

@@ -2,7 +2,6 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace continuo::session {
 
@@ -10,7 +9,6 @@ using base::ByteWriter;
 using base::Duration;
 using base::index_of;
 using base::PathMode;
-using base::Striping;
 using base::TimePoint;
 using base::TrafficClass;
 using flow::Flow;
@@ -22,8 +20,6 @@ namespace {
 constexpr uint32_t kMaxCopyFrameBytes = 6;
 // A path with less room for a body carries no copies.
 constexpr uint32_t kMinCopyBodyBytes = 200;
-// Classes without resequencing are not striped over paths whose delays differ by more.
-constexpr Duration kUnorderedDifference = base::milliseconds(100);
 // Flows passed over in the search for one that can share the datagram.
 constexpr size_t kMaxPasses = 4;
 // Flows passed over when they wait for the full socket of one path, before nothing is sent.
@@ -32,37 +28,6 @@ constexpr size_t kMaxPassesToSend = 64;
 constexpr Duration kKeepReady = base::seconds(15);
 // For this long after the last packet; an idle node asks nothing.
 constexpr Duration kReadyFor = base::seconds(60);
-// Share of the count of flows per path that remains after each second.
-constexpr double kKeptCount = 0.8;
-// A low-delay flow treats round trips that differ by less as equal.
-constexpr Duration kAlikeRtt = base::milliseconds(5);
-
-// A TCP segment without payload; false if that cannot be determined.
-bool is_pure_ack(const packet::Packet& packet) {
-    constexpr size_t kIpv6Header = 40;
-    constexpr uint8_t kTcp = 6;
-    const base::ByteView bytes = packet.bytes();
-    if (bytes.size() < 40 || packet.offload.gso != packet::GsoType::None) {
-        return false;
-    }
-    const bool is_v4 = bytes[0] >> 4 == 4;
-    const size_t ip = is_v4 ? size_t{bytes[0] & 0x0FU} * 4 : kIpv6Header;
-    if (bytes[is_v4 ? 9 : 6] != kTcp || bytes.size() < ip + 20) {
-        return false;
-    }
-    return ip + (bytes[ip + 12] >> 4U) * size_t{4} == bytes.size();
-}
-
-// The row that the packet is striped in; nothing: it takes the active path.
-std::optional<StripeRow> row_of(const packet::Packet& packet, Striping striping) {
-    if (striping == Striping::Packet) {
-        return StripeRow::Data;
-    }
-    if (is_pure_ack(packet)) {
-        return striping == Striping::Data ? std::nullopt : std::optional(StripeRow::Acks);
-    }
-    return striping == Striping::Ack ? std::nullopt : std::optional(StripeRow::Data);
-}
 
 }  // namespace
 
@@ -80,130 +45,31 @@ void Session::set_mode(Flow& flow, PathMode mode) {
     if (is_attached) {
         count_mode(flow, -1);
     }
-    unpin(flow, flow.traffic_class);
+    flow.paths.pinned = FlowPaths::kNone;
     flow.paths.mode = mode;
     if (is_attached) {
         count_mode(flow, 1);
     }
 }
 
-void Session::unpin(Flow& flow, TrafficClass traffic_class) {
-    if (flow.paths.pinned != FlowPaths::kNone) {
-        double& count = pinned_flows_[index_of(traffic_class)][flow.paths.pinned];
-        count = std::max(count - 1.0, 0.0);
-        flow.paths.pinned = FlowPaths::kNone;
-    }
+std::optional<Way>
+Session::way_of(const Flow& flow, const packet::Packet& packet, TimePoint now) const {
+    return flow_at(flow.index) == &flow
+               ? router_.route(flow, packet, classes_[index_of(flow.traffic_class)].settings, now)
+               : router_.route(flow.traffic_class, now);
 }
 
-PathMask Session::spread(TrafficClass traffic_class, TimePoint now) {
-    const Duration wait = classes_[index_of(traffic_class)].settings.resequence;
-    return paths_.spread(wait == Duration{} ? kUnorderedDifference : wait, now);
-}
-
-// A flow stays on its path while that delivers. A new flow goes to the path with the fewest flows
-// for its rate; a low-delay one prefers a path whose round trip is known and shortest.
-uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
-    if (flow.paths.pinned != FlowPaths::kNone && (paths & mask_of(flow.paths.pinned)) != 0) {
-        return flow.paths.pinned;
-    }
-    unpin(flow, flow.traffic_class);
-    auto& counts = pinned_flows_[index_of(flow.traffic_class)];
-    const PathWeights weights = weights_of(paths_, paths);
-    const auto load = [&](uint8_t index) { return (counts[index] + 1.0) / weights[index]; };
-    const auto is_better = [&](uint8_t index, uint8_t other) {
-        const Duration own = paths_.path(index).smoothed_rtt();
-        const Duration theirs = paths_.path(other).smoothed_rtt();
-        const Duration difference = own > theirs ? own - theirs : theirs - own;
-        if (base::is_low_delay(flow.traffic_class) &&
-            (own == Duration{}) != (theirs == Duration{})) {
-            return theirs == Duration{};  // whose round trip is not known
-        }
-        if (base::is_low_delay(flow.traffic_class) && difference > kAlikeRtt) {
-            return own < theirs;
-        }
-        return load(index) < load(other);
-    };
-    auto best = static_cast<uint8_t>(std::countr_zero(paths));
-    for (uint8_t index = best; index < wire::kMaxPaths; ++index) {
-        if ((paths & mask_of(index)) != 0 && is_better(index, best)) {
-            best = index;
-        }
-    }
-    ++counts[best];
-    flow.paths.pinned = best;
-    return best;
-}
-
-// For a striped row: the path on which the next datagram arrives first; while too little is known,
-// each path has its share. Datagrams under way on a path that was silent for the bound of the class
-// are no longer waited for. False: no path takes it.
-bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
-    auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
-    if (!std::has_single_bit(way.paths)) {
-        const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-        const PathMask usable = paths_.answering(way.paths, Duration{}, now);
-        way.paths = usable | paths_.answering(way.paths, bound, now);
-        Striper& striper = stripers_[static_cast<size_t>(way.row)];
-        if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
-            path = *soonest;
-            striper.begin_anew();
-            // No new datagrams use the other paths: those on the carrying paths reveal a loss.
-            way.paths = paths_.carrying(way.paths, now) | mask_of(path);
-        } else {
-            path = striper.next(paths_.with_room(usable, traffic_class));
-        }
-    }
-    const auto destination = paths_.destination_on(path, traffic_class, now);
-    if (!destination) {
-        return false;
-    }
-    way.destination = *destination;
-    return true;
-}
-
-std::optional<Session::Way>
-Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
-    const TrafficClass traffic_class = flow.traffic_class;
-    Way way;
-    std::optional<Destination> destination;
-    if (flow_at(flow.index) == &flow &&
-        (flow.paths.mode == PathMode::Flow || flow.paths.mode == PathMode::Packet)) {
-        const Striping striping = classes_[index_of(traffic_class)].settings.striping;
-        way.paths = spread(traffic_class, now);
-        const auto row = row_of(packet, striping);
-        if (way.paths != 0 && flow.paths.mode == PathMode::Flow) {
-            destination = paths_.destination_on(pinned_path(flow, way.paths), traffic_class, now);
-        } else if (way.paths != 0 && row) {
-            way.row = *row;
-            way.is_striped = choose_path(way, traffic_class, now);
-        }
-    }
-    if (way.is_striped) {
-        return way;
-    }
-    if (!destination) {
-        destination = paths_.destination(traffic_class, now);
-    }
-    if (!destination) {
-        return std::nullopt;
-    }
-    way.destination = *destination;
-    return way;
-}
-
-std::optional<Session::Way>
-Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
+std::optional<Way> Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     const packet::Packet* next =
         has_spread_flows() && state.split_entry.empty() ? state.queue.peek() : nullptr;
     if (next != nullptr) {
         return way_of(*state.queue.peek_flow(), *next, now);
     }
-    const auto destination = paths_.destination(traffic_class, now);
-    return destination ? std::optional(Way{*destination}) : std::nullopt;
+    return router_.route(traffic_class, now);
 }
 
 // A flow that waits for its path does not hold up the others.
-std::optional<Session::Way>
+std::optional<Way>
 Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     for (size_t passes = 0;; ++passes) {
         const auto way = next_way(state, traffic_class, now);
@@ -227,9 +93,8 @@ bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
         }
         Flow& flow = *state.queue.peek_flow();
         const auto own = way_of(flow, *next, now);
-        const bool is_alike =
-            own && own->is_striped == way.is_striped &&
-            (way.is_striped ? own->row == way.row : own->destination.path == way.destination.path);
+        const bool is_alike = own && own->is_striped == way.is_striped &&
+                              (way.is_striped || own->destination.path == way.destination.path);
         if (is_alike) {
             return true;
         }
@@ -237,21 +102,6 @@ bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
             return false;
         }
     }
-}
-
-std::optional<Session::CopyWay>
-Session::copy_way(TrafficClass traffic_class, const Way& way, TimePoint now) const {
-    const uint8_t original = way.destination.path;
-    if (base::is_low_delay(traffic_class)) {
-        if (const auto to = paths_.copy_destination(traffic_class, original, false, now)) {
-            return CopyWay{*to, true};
-        }
-    }
-    if (flows_by_mode_[static_cast<size_t>(PathMode::Redundant)] == 0) {
-        return std::nullopt;
-    }
-    const auto to = paths_.copy_destination(traffic_class, original, true, now);
-    return to ? std::optional(CopyWay{*to, false}) : std::nullopt;
 }
 
 // Limits the draft so that its copy fits the copy's path.
@@ -346,16 +196,6 @@ void Session::send_piece_copy(const wire::Copy& original,
     encoder.end_datagram();
     finish_draft(*draft, body.size(), batch, now);
     ++counters_.copies_sent;
-}
-
-void Session::fade_pinned_flows() {
-    if (has_spread_flows()) {
-        for (auto& counts : pinned_flows_) {
-            for (double& count : counts) {
-                count *= kKeptCount;
-            }
-        }
-    }
 }
 
 void Session::note_use(TimePoint now) {

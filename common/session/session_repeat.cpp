@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <initializer_list>
 
 namespace continuo::session {
 
@@ -28,101 +27,14 @@ constexpr Duration kReportHeard = base::seconds(120);
 constexpr Duration kRepeatsInPlace = base::seconds(1);
 constexpr Duration kRepeatsElsewhere = base::seconds(10);
 
-// No ACK has named its last number or a higher one of its space, and it is not given up. Other
-// spaces prove nothing: the node may receive datagrams on other paths while this path is silent.
-bool is_under_way(const SentEntry& entry,
-                  std::initializer_list<const EpochState*> epochs,
-                  TimePoint now) {
-    for (const EpochState* epoch : epochs) {
-        if (epoch != nullptr && epoch->number == entry.epoch) {
-            const auto& highest = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
-            const bool is_newer = !highest || entry.first_sequence + entry.datagrams - 1 > *highest;
-            return is_newer && !epoch->encoder.has_given_up(entry.sent_at, now);
-        }
-    }
-    return false;
-}
-
-// Datagrams of the entry leave again with `item`, each of `step` bytes but for the last. One that
-// an ACK has named meanwhile is waited for nowhere. PathLogs is told of one at a time, since they
-// may be in different logs; the new log joins them.
-void log_repeats(PathSet& paths,
-                 const SentEntry& entry,
-                 const TransmitItem& item,
-                 uint32_t step,
-                 std::initializer_list<const EpochState*> epochs,
-                 TimePoint now) {
-    const EpochState* const* const epoch =
-        std::find_if(epochs.begin(), epochs.end(), [&entry](const EpochState* any) {
-            return any != nullptr && any->number == entry.epoch;
-        });
-    if (epoch == epochs.end()) {
-        return;  // its keys are gone, so nobody names it
-    }
-    const NamedNumbers* const named = (*epoch)->send_spaces[space_slot(entry.space)].named.get();
-    path::SentRun run;
-    run.space = {entry.epoch, entry.space};
-    run.count = 1;
-    run.has_packets = true;
-    for (uint32_t i = 0; i < item.datagrams; ++i) {
-        run.first = static_cast<uint32_t>(entry.first_sequence) + entry.repeated + i;
-        if (named != nullptr && named->contains(run.first)) {
-            continue;
-        }
-        const uint32_t bytes = std::min(step, item.length - i * step);
-        run.bytes = static_cast<uint16_t>(outer_bytes(item.path, item.to.address, bytes));
-        run.last_bytes = run.bytes;
-        paths.logs().on_sent_again(run, item.path, now);
-    }
-}
-
 // True when the whole entry has left again.
-bool note_repeat(SentEntry& entry, const TransmitItem& item) {
-    entry.repeated = static_cast<uint16_t>(entry.repeated + item.datagrams);
-    entry.repeated_on |= mask_of(item.path);
+bool note_repeat(SentEntry& entry, uint16_t datagrams, uint8_t path) {
+    entry.repeated = static_cast<uint16_t>(entry.repeated + datagrams);
+    entry.repeated_on |= mask_of(path);
     return entry.repeated == entry.datagrams;
 }
 
 }  // namespace
-
-// True when the datagram leaves. SNAPT remembers those that carry something new; one whose node is
-// away is only remembered, and leaves when the node is back. A node chooses when it moves, so it
-// has then sent what it had.
-bool Session::commit(TransmitBatch& batch,
-                     const TransmitItem& item,
-                     const Draft& draft,
-                     TimePoint now) {
-    const bool has_new = !batch.open_attributions().empty();
-    if (settings_.role == Role::Node || (!has_new && !draft.has_kept)) {
-        batch.commit(item);
-        return true;
-    }
-    if (has_new) {
-        SentEntry entry;
-        entry.sent_at = now;
-        entry.first_sequence = draft.space->next - item.datagrams;
-        entry.epoch = draft.epoch->number;
-        entry.space = draft.space_number;
-        entry.segment_bytes = item.segment_bytes;
-        entry.datagrams = item.datagrams;
-        entry.traffic_class = draft.header.traffic_class;
-        entry.tuple_class = draft.destination.tuple_class;
-        sent_ring_.forget_oldest([this, now](const SentEntry& old) {
-            return !is_under_way(old, {current_.get(), previous_.get()}, now);
-        });
-        // While nothing is heard the node may be away: everything is kept that there is room for.
-        const TimePoint from =
-            heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
-        sent_ring_.push(entry, batch.free_space().first(item.length), from);
-    }
-    if (!unheard_.may_send(now)) {
-        batch.discard();
-        drops_.add(base::DropReason::NodeGone, item.datagrams);
-        return false;
-    }
-    batch.commit(item);
-    return true;
-}
 
 // Looks for datagrams under way and tells the host of the move, within RepeatLimit. The path itself
 // has already moved.
@@ -165,8 +77,8 @@ void Session::mark_lost(const Announced& move, TimePoint now) {
         const bool is_new_there = (entry.repeated_on & again) == 0;
         entry.repeated = is_new_there ? uint16_t{0} : entry.repeated;
         const bool went_there = (move.lost_classes & mask_of(entry.tuple_class)) != 0;
-        const bool is_lost = (entry.is_due || (is_new_there && went_there)) &&
-                             is_under_way(entry, {current_.get(), previous_.get()}, now);
+        const bool is_lost =
+            (entry.is_due || (is_new_there && went_there)) && is_under_way(entry, now);
         repeat_pace_.bytes += is_lost ? entry.length : 0;
         return is_lost;
     });
@@ -226,27 +138,17 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         const base::ByteView bytes =
             whole.subspan(from, std::min<size_t>(size_t{count} * step, whole.size() - from));
         std::memcpy(batch.free_space().data(), bytes.data(), bytes.size());
-        TransmitItem item;
-        item.session = this;
-        item.path = destination->path;
-        item.traffic_class = destination->tuple_class;
-        item.marked_class = entry.traffic_class;
-        item.to = destination->to;
-        item.from = destination->from;
-        item.is_unmarked = destination->is_unmarked;
-        item.length = static_cast<uint32_t>(bytes.size());
-        item.segment_bytes = count > 1 ? entry.segment_bytes : uint16_t{0};
-        item.datagrams = count;
-        batch.commit(item);
-        paths_.on_sent(*destination, bytes.size(), true, now);
-        log_repeats(paths_, entry, item, step, {current_.get(), previous_.get()}, now);
-        const uint64_t outer =
-            outer_bytes_of_run(item.path, item.to.address, bytes.size(), item.segment_bytes);
-        paths_.on_data_sent(item.path, step + overhead, outer, now);
-        counters_.overhead[base::index_of(entry.traffic_class)].sent += outer;
+        DatagramInfo info;
+        info.repeated = &entry;
+        info.destination = *destination;
+        info.traffic_class = entry.traffic_class;
+        info.bytes = static_cast<uint32_t>(bytes.size());
+        info.segment_bytes = step;
+        info.count = count;
+        commit(info, batch, now);
         counters_.repeated_datagrams += count;
         pay_repeat(bytes.size(), now);
-        if (note_repeat(entry, item)) {
+        if (note_repeat(entry, count, destination->path)) {
             sent_ring_.done(entry, now);
         }
         return true;

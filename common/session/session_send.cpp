@@ -93,6 +93,16 @@ std::optional<Draft> Session::start_draft(const Destination& destination,
     return draft;
 }
 
+std::optional<Draft>
+Session::start_draft(const Way& way, TrafficClass traffic_class, TransmitBatch& batch) {
+    auto draft = start_draft(way.destination, traffic_class, batch);
+    if (draft) {
+        draft->is_pinned = way.is_pinned;
+        draft->has_order = way.is_striped;
+    }
+    return draft;
+}
+
 // The body would expand at the SNAPT to more than the outer bytes of a node allow (docs/PROTOCOL.md
 // section 7.1).
 bool Session::expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const {
@@ -100,66 +110,6 @@ bool Session::expands_too_far(const Draft& draft, size_t inner_bytes, size_t bod
     const size_t outer =
         outer_bytes(draft.destination.path, draft.destination.to.address, datagram);
     return settings_.role == Role::Node && inner_bytes > wire::kMaxExpansion * outer;
-}
-
-void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimePoint now) {
-    ByteWriter header(draft.datagram);
-    draft.header.serialize(header);
-    crypto::SealedUnit unit;
-    const size_t length = draft.header.size() + body_bytes + draft.epoch->sealer->tag_bytes();
-    unit.datagram = draft.datagram.first(length);
-    unit.header_bytes = static_cast<uint8_t>(draft.header.size());
-    unit.space = draft.space_number;
-    unit.sequence = draft.space->next++;
-    draft.epoch->sealer->seal(std::span(&unit, 1));
-    ++draft.epoch->sealed_datagrams;
-    const uint32_t outer =
-        outer_bytes(draft.destination.path, draft.destination.to.address, length);
-    const auto members = batch.open_attributions();
-    const bool has_packets = !members.empty() || draft.has_kept;
-    paths_.on_sent(draft.destination, length, has_packets, now);
-    path::SentRun run;
-    run.space = {draft.epoch->number, draft.space_number};
-    run.first = static_cast<uint32_t>(unit.sequence);
-    run.count = 1;
-    run.bytes = run.last_bytes = static_cast<uint16_t>(outer);
-    run.has_packets = has_packets;
-    run.asks = draft.has_ping;
-    run.is_size_probe = draft.is_size_probe;
-    run.is_other_way = draft.is_other_way;
-    paths_.on_numbered(run, now);
-    if (draft.header.traffic_class == TrafficClass::LtLd &&
-        paths_.active() == draft.destination.path) {
-        kept_alive_at_ = now;
-    }
-    TransmitItem item;
-    item.session = this;
-    item.path = draft.destination.path;
-    item.traffic_class = draft.destination.tuple_class;
-    item.marked_class = draft.header.traffic_class;
-    item.to = draft.destination.to;
-    item.from = draft.destination.from;
-    item.is_unmarked = draft.destination.is_unmarked;
-    item.length = static_cast<uint32_t>(length);
-    const bool is_overhead = members.empty();
-    if (!is_overhead) {
-        std::array<uint32_t, kMaxPacketsPerDatagram> weights{};
-        std::array<uint32_t, kMaxPacketsPerDatagram> shares{};
-        for (size_t i = 0; i < members.size(); ++i) {
-            weights[i] = static_cast<uint32_t>(members[i].inner_bytes);
-        }
-        flow::divide_in_proportion(outer, std::span(weights).first(members.size()),
-                                   std::span(shares).first(members.size()));
-        for (size_t i = 0; i < members.size(); ++i) {
-            members[i].outer_bytes = shares[i];
-        }
-    }
-    if (has_packets) {
-        paths_.on_data_sent(item.path, outer, outer, now);
-    }
-    if (commit(batch, item, draft, now) && is_overhead) {
-        counters_.overhead[index_of(item.marked_class)].sent += outer;
-    }
 }
 
 bool Session::send_probe(TransmitBatch& batch, TimePoint now) {

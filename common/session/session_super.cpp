@@ -42,7 +42,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     Flow& flow = *run.item.flow;
     const packet::Offload& offload = run.item.packet->offload;
     auto regular = packet::parse_regular(run.item.packet->bytes(), offload);
-    auto draft = start_draft(way.destination, traffic_class, batch);
+    auto draft = start_draft(way, traffic_class, batch);
     const auto copy = copy_way(traffic_class, way, now);
     const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
     if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
@@ -63,11 +63,16 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
         return true;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
+    const PathMask fitting = way.paths;
     for (uint32_t done = 0; done < run.segments;) {
         done += send_run(*draft, run, way, done, batch, now);
         if (way.is_striped && done < run.segments) {
-            choose_path(way, traffic_class, now);
-            draft = start_draft(way.destination, traffic_class, batch);
+            // Which it fits is known of the paths of the first run.
+            const auto next = way_of(flow, *run.item.packet, now);
+            if (next && next->is_striped && (fitting & mask_of(next->destination.path)) != 0) {
+                way = *next;
+            }
+            draft = start_draft(way, traffic_class, batch);
         }
         CTN_ASSERT(draft.has_value());
     }
@@ -123,47 +128,27 @@ uint32_t Session::send_run(Draft& draft,
     const size_t most = way.is_striped ? kStripedRun : kMaxSegmentsPerSend;
     const auto count = static_cast<uint32_t>(
         std::min({most, kMaxUdpPayloadBytes / datagram_bytes, size_t{run.segments - done}}));
+    if (way.is_striped) {
+        scratch_.order.count = 0;
+        scratch_.order.add(flow.index, flow.paths.next_number);
+    }
     const size_t used = write_segments(draft, run, way, done, count, batch.free_space(), now);
     const uint64_t payload_sent = used - fixed * count;
     epoch.sealer->seal(std::span(scratch_.units).first(count));
     epoch.encoder.record_segments(run.form, done, count, draft.space_number, draft.space->next,
                                   now);
-    draft.space->next += count;
-    epoch.sealed_datagrams += count;
     const Destination& to = way.destination;
     const uint64_t outer = outer_bytes_of_run(to.path, to.to.address, used, datagram_bytes);
-    paths_.on_sent(to, used, true, now);
-    paths_.on_data_sent(
-        to.path, static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
-    const uint64_t last_bytes =
-        outer_bytes(to.path, to.to.address, used - datagram_bytes * (count - 1));
-    path::SentRun sent;
-    sent.space = {epoch.number, draft.space_number};
-    sent.first = static_cast<uint32_t>(draft.space->next - count);
-    sent.count = static_cast<uint8_t>(count);
-    sent.bytes = static_cast<uint16_t>(outer_bytes(to.path, to.to.address, datagram_bytes));
-    sent.last_bytes = static_cast<uint16_t>(last_bytes);
-    sent.has_packets = true;
-    paths_.on_numbered(sent, now);
-    if (way.is_striped) {
-        stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
-                                                        weights_of(paths_, way.paths), outer);
-    }
     const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
-    batch.attribute(
-        {&flow, count, inner, payload_sent, outer, count * wait_of(*run.item.packet, now)});
-    TransmitItem out;
-    out.session = this;
-    out.path = to.path;
-    out.traffic_class = to.tuple_class;
-    out.marked_class = draft.header.traffic_class;
-    out.to = to.to;
-    out.from = to.from;
-    out.is_unmarked = to.is_unmarked;
-    out.length = static_cast<uint32_t>(used);
-    out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
-    out.datagrams = static_cast<uint16_t>(count);
-    commit(batch, out, draft, now);
+    batch.attribute({&flow, count, inner, payload_sent, 0, count * wait_of(*run.item.packet, now)});
+    DatagramInfo info;
+    info.draft = &draft;
+    info.destination = to;
+    info.traffic_class = draft.header.traffic_class;
+    info.bytes = static_cast<uint32_t>(used);
+    info.segment_bytes = static_cast<uint32_t>(datagram_bytes);
+    info.count = static_cast<uint16_t>(count);
+    commit(info, batch, now);
     state.counters.packets += count;
     state.counters.datagrams += count;
     state.counters.inner_bytes += inner;
@@ -196,7 +181,7 @@ size_t Session::write_segments(Draft& draft,
         if (way.is_striped) {
             wire::Order order;
             order.paths = way.paths;
-            order.add(flow.index, flow.paths.next_number++);
+            order.add(flow.index, static_cast<uint16_t>(flow.paths.next_number + i));
             order.serialize(writer);
         }
         if (is_kept && segment + kMostKeptPackets >= run.segments) {

@@ -1,4 +1,3 @@
-#include "tests/support/acknowledged.hpp"
 #include "tests/unit/session/path_set_fixture.hpp"
 
 #include <vector>
@@ -155,16 +154,6 @@ void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
     node.paths.on_response(space(path), {asked->challenge->token}, node.now);
 }
 
-// Path 0 is active and answers after 20 ms, path 1 after 100.
-void answer_on_both(Node& node) {
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
-    answer_after(node, 1, milliseconds(100));
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
-    answer_after(node, 0, milliseconds(20));
-}
-
 // The first exchange looks up addresses below.
 TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     Node node;
@@ -178,57 +167,6 @@ TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     }
     const auto more = node.paths.next_probe(node.now);
     EXPECT_FALSE(more && more->path == 1 && more->challenge);
-}
-
-TEST(PathChallenge, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
-    Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
-    answer_after(node, 1, milliseconds(100));
-    node.paths.add(0, kSnapt, 1500, node.now);
-    EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now))
-        << "0 is not known";
-    node.paths.activate(0, node.now);
-    answer_after(node, 0, milliseconds(20));
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
-    // If the wait for path 0 exceeds the extra delay of path 1, path 1 is taken.
-    tests::Acknowledged{node.paths, 1, space(0, TrafficClass::HtHd)}.send(0, 1, 60'000, node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
-}
-
-TEST(PathChallenge, AnAcknowledgementTellsThatThePathTookItIn) {
-    Node node;
-    answer_on_both(node);
-    const tests::Acknowledged told{node.paths, 1, space(0, TrafficClass::HtHd)};
-    // 3 MB/s, of which nothing is known but that 1.25 MB/s are assumed.
-    for (uint32_t i = 0; i < 600; ++i) {
-        told.send(i, 1, 1500, node.now);
-        node.now += base::microseconds(500);
-    }
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
-    told.acknowledge(0, 599, node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
-}
-
-// A monotonic clock stands still while the node sleeps: a path that is measured after that seems
-// faster, or slower, by what the others know from before.
-TEST(PathChallenge, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
-    Node node;
-    answer_on_both(node);
-    uint32_t number = 0;
-    const auto tell = [&](uint8_t path, uint32_t delay) {
-        const tests::Acknowledged told{node.paths, 1, space(path)};
-        told.send(number, 1, 1500, node.now);
-        const uint32_t arrived = path::RelativeDelay::clock_at(node.now) + delay;
-        told.acknowledge(number, number, node.now + milliseconds(30), arrived);
-        ++number;
-    };
-    tell(0, 10'000);
-    tell(1, 10'400);
-    ASSERT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
-    node.paths.on_pause(node.now);
-    tell(1, 6'400);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
 }
 
 // An empty datagram is heard first, of which three times the length is less than a challenge takes.

@@ -1,0 +1,244 @@
+#include "common/session/router.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::PathMode;
+using base::Striping;
+using base::TimePoint;
+using base::TrafficClass;
+using flow::Flow;
+
+namespace {
+
+// Classes without resequencing are not spread over paths whose delays differ by more.
+constexpr Duration kUnorderedDifference = base::milliseconds(100);
+constexpr Duration spread_bound(Duration resequence) {
+    return resequence == Duration{} ? kUnorderedDifference : resequence;
+}
+// A low-delay flow treats round trips that differ by less as equal.
+constexpr Duration kAlikeRtt = base::milliseconds(5);
+
+// Fractions of the square roots of the first 16 primes, in units of 2^-64.
+constexpr std::array<uint64_t, wire::kMaxPaths> kRoots = {
+    0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+    0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
+    0xcbbb9d5dc1059ed8, 0x629a292a367cd507, 0x9159015a3070dd17, 0x152fecd8f70e5939,
+    0x67332667ffc00b31, 0x8eb44a8768581511, 0xdb0c2e0d64f98fa7, 0x47b5481dbefa4fa4};
+
+// A hash of flow and path, in (0, 1). Consecutive flows are spread evenly over all paths together
+// (Kronecker's sequence; Weyl 1916), so that few flows share as many do. Independent hashes would
+// put all of six flows on one of two paths in 3 % of cases.
+double hash_of(uint32_t flow_index, uint8_t path) {
+    constexpr int kMantissaBits = 53;
+    const uint64_t point = (uint64_t{flow_index} + 1) * kRoots[path];
+    return std::ldexp(static_cast<double>(point >> (64 - kMantissaBits)) + 0.5, -kMantissaBits);
+}
+
+// A TCP segment without payload; false if that cannot be determined.
+bool is_pure_ack(const packet::Packet& packet) {
+    constexpr size_t kIpv6Header = 40;
+    constexpr uint8_t kTcp = 6;
+    const base::ByteView bytes = packet.bytes();
+    if (bytes.size() < 40 || packet.offload.gso != packet::GsoType::None) {
+        return false;
+    }
+    const bool is_v4 = bytes[0] >> 4 == 4;
+    const size_t ip = is_v4 ? size_t{bytes[0] & 0x0FU} * 4 : kIpv6Header;
+    if (bytes[is_v4 ? 9 : 6] != kTcp || bytes.size() < ip + 20) {
+        return false;
+    }
+    return ip + (bytes[ip + 12] >> 4U) * size_t{4} == bytes.size();
+}
+
+// False: the packet takes the active path.
+bool is_striped(const packet::Packet& packet, Striping striping) {
+    switch (striping) {
+    case Striping::Packet:
+    case Striping::DataAck:
+        return true;
+    case Striping::Data:
+        return !is_pure_ack(packet);
+    case Striping::Ack:
+        return is_pure_ack(packet);
+    }
+    return true;
+}
+
+template <typename Visit>
+void each_of(PathMask paths, const Visit& visit) {
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        visit(static_cast<uint8_t>(std::countr_zero(left)));
+    }
+}
+
+// The rate of each path for sharing out flows. A path that was never full has not shown its rate:
+// it counts as fast as the fastest path that has; all are equal where none has.
+using Weights = std::array<double, wire::kMaxPaths>;
+Weights weights_of(const PathSet& paths, PathMask mask) {
+    Weights weights{};
+    double fastest = 0;
+    each_of(mask, [&](uint8_t index) {
+        weights[index] = static_cast<double>(paths.path(index).measured().bytes_per_s);
+        fastest =
+            paths.path(index).measured().was_full ? std::max(fastest, weights[index]) : fastest;
+    });
+    each_of(mask, [&](uint8_t index) {
+        if (fastest == 0) {
+            weights[index] = 1.0;
+        } else if (!paths.path(index).measured().was_full) {
+            weights[index] = std::max(weights[index], fastest);
+        }
+    });
+    return weights;
+}
+
+}  // namespace
+
+// Those of `paths` with the shortest round trips; all while none is known.
+PathMask Router::fastest(PathMask paths) const {
+    const auto rtt_of = [this](uint8_t index) {
+        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        return rtt.has_sample() ? rtt.smoothed() : Duration::max();
+    };
+    Duration shortest = Duration::max();
+    each_of(paths, [&](uint8_t index) { shortest = std::min(shortest, rtt_of(index)); });
+    PathMask mask = 0;
+    each_of(paths, [&](uint8_t index) {
+        mask |= rtt_of(index) - kAlikeRtt <= shortest ? mask_of(index) : PathMask{0};
+    });
+    return mask;
+}
+
+// A flow stays on its path while that can be used, so that changing rates move no flow. Another is
+// chosen by rendezvous hashing (Thaler and Ravishankar 1998), in proportion to the rates by
+// -weight / ln(hash) (Schindelhauer and Schomaker 2005). `paths` must not be 0.
+uint8_t Router::path_of(const Flow& flow, PathMask paths) const {
+    if (flow.paths.pinned != flow::FlowPaths::kNone && (paths & mask_of(flow.paths.pinned)) != 0) {
+        return flow.paths.pinned;
+    }
+    const PathMask mask = base::is_low_delay(flow.traffic_class) ? fastest(paths) : paths;
+    const Weights weights = weights_of(paths_, mask);
+    uint8_t best = 0;
+    double highest = -1;
+    each_of(mask, [&](uint8_t index) {
+        const double score = -weights[index] / std::log(hash_of(flow.index, index));
+        if (score > highest) {
+            highest = score;
+            best = index;
+        }
+    });
+    return best;
+}
+
+// One-way delays without queues, of which only the differences mean something: those in ACKs are
+// between the same two clocks. Until these cover all paths, half the round trips stand in.
+Router::Delays Router::delays(PathMask paths) const {
+    const auto smallest = [this](uint8_t index) -> std::optional<uint32_t> {
+        const path::Delivery* const delivery = paths_.path(index).delivery();
+        return delivery != nullptr ? delivery->relative_delay().smallest() : std::nullopt;
+    };
+    const auto first = smallest(static_cast<uint8_t>(std::countr_zero(paths)));
+    bool is_told = true;
+    each_of(paths, [&](uint8_t index) { is_told = is_told && smallest(index).has_value(); });
+    Delays delays{};
+    each_of(paths, [&](uint8_t index) {
+        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const Duration round_trip =
+            rtt.has_sample() ? rtt.minimum() : path::RttEstimator::kInitialRtt;
+        delays[index] =
+            is_told ? wire::kAckTimeUnit * path::RelativeDelay::above(*smallest(index), *first)
+                    : round_trip / 2;
+    });
+    return delays;
+}
+
+// Earliest completion first (ECF: Lim, Nahum, Towsley and Gibbens, CoNEXT 2017). The paper's time
+// of a path, n x RTT with n = 1 + k / window, is RTT + k / rate: k is what is ahead of the
+// datagram. There is no window here, and what the paper lets wait for the faster path is queued on
+// it. So nothing swings between waiting and sending, and its margins against that are left out.
+Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint now) const {
+    Arrival best;
+    each_of(paths, [&](uint8_t index) {
+        const uint16_t mtu = paths_.path(index).mtu();
+        const path::Delivery* const delivery = paths_.path(index).delivery();
+        const Duration queueing =
+            delivery != nullptr ? delivery->queueing(mtu, now)
+                                : path::Delivery::time_for(mtu, path::Delivery::kAssumedBytesPerS);
+        const TimePoint at = now + delays[index] + queueing;
+        best = at < best.at ? Arrival{index, at} : best;
+    });
+    return best;
+}
+
+// Datagrams under way on a path that was silent for the bound of the class are no longer waited
+// for, nor those on paths that do not carry any more: those on the others reveal a loss.
+std::optional<Way>
+Router::stripe(const Flow& flow, PathMask paths, Duration bound, TimePoint now) const {
+    Way way;
+    way.is_striped = true;
+    way.paths = paths;
+    auto path = static_cast<uint8_t>(std::countr_zero(paths));
+    if (!std::has_single_bit(paths)) {
+        const PathMask usable = paths_.answering(paths, Duration{}, now);
+        const Delays delays = this->delays(usable);
+        const Arrival first = earliest(usable, delays, now);
+        const PathMask open = paths_.with_room(usable, flow.traffic_class);
+        const Arrival instead = open != usable ? earliest(open, delays, now) : first;
+        // Later than the receiver waits is no better than waiting for room.
+        path = instead.at - first.at <= spread_bound(bound) ? instead.path : first.path;
+        way.paths = usable | paths_.answering(paths, bound, now);
+        way.paths = paths_.carrying(way.paths, now) | mask_of(path);
+    }
+    const auto destination = paths_.destination_on(path, flow.traffic_class, now);
+    if (!destination) {
+        return std::nullopt;
+    }
+    way.destination = *destination;
+    return way;
+}
+
+std::optional<Way> Router::route(TrafficClass traffic_class, TimePoint now) const {
+    const auto destination = paths_.destination(traffic_class, now);
+    return destination ? std::optional(Way{*destination}) : std::nullopt;
+}
+
+std::optional<Way> Router::route(const Flow& flow,
+                                 const packet::Packet& packet,
+                                 const ClassSettings& settings,
+                                 TimePoint now) const {
+    if (flow.paths.mode != PathMode::Flow && flow.paths.mode != PathMode::Packet) {
+        return route(flow.traffic_class, now);
+    }
+    const PathMask paths = paths_.spread(spread_bound(settings.resequence), now);
+    std::optional<Way> way;
+    if (paths != 0 && flow.paths.mode == PathMode::Flow) {
+        const uint8_t path = path_of(flow, paths);
+        if (const auto to = paths_.destination_on(path, flow.traffic_class, now)) {
+            way = Way{.destination = *to, .is_pinned = true};
+        }
+    } else if (paths != 0 && is_striped(packet, settings.striping)) {
+        way = stripe(flow, paths, settings.resequence, now);
+    }
+    return way ? way : route(flow.traffic_class, now);
+}
+
+std::optional<CopyWay> Router::copy(TrafficClass traffic_class,
+                                    uint8_t original,
+                                    bool has_redundant,
+                                    TimePoint now) const {
+    if (base::is_low_delay(traffic_class)) {
+        if (const auto to = paths_.copy_destination(traffic_class, original, false, now)) {
+            return CopyWay{*to, true};
+        }
+    }
+    const auto to =
+        has_redundant ? paths_.copy_destination(traffic_class, original, true, now) : std::nullopt;
+    return to ? std::optional(CopyWay{*to, false}) : std::nullopt;
+}
+
+}  // namespace continuo::session
