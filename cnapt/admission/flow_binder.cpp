@@ -92,7 +92,8 @@ policy::Decision FlowBinder::decide(const NodeFlow& node_flow) const {
         view.is_alive = fit != links::Fitness::None &&
                         (fit == best || (is_preferred && fit == links::Fitness::WithoutControl));
         if (link->session && link->active_slot()) {
-            const auto rtt = link->session->paths().path(*link->active_slot()).smoothed_rtt();
+            const uint8_t path = link->is_on_stream() ? wire::kTcpPath : *link->active_slot();
+            const auto rtt = link->session->paths().path(path).smoothed_rtt();
             if (rtt != base::Duration{}) {
                 view.one_way_delay = rtt / 2;
             }

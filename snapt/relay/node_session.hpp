@@ -61,7 +61,6 @@ enum class SessionEnd : uint8_t {
     GaveWay,       // its node was not heard, and another session needed the place
     Stopped,       // this SNAPT ends
 };
-inline constexpr size_t kSessionEnds = 9;
 std::string_view to_string(SessionEnd end);
 // The current address of the node.
 std::optional<base::Endpoint> remote_of(const session::Session& session);

@@ -1,17 +1,33 @@
 #include "snapt/relay/session_table.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace continuo::snapt::relay {
 
 using base::TimePoint;
 
 std::string_view to_string(SessionEnd end) {
-    static constexpr std::array<std::string_view, kSessionEnds> kNames = {
-        "replaced",      "left",    "idle",     "not_allowed", "ended_by_operator",
-        "old_handshake", "drained", "gave_way", "stopped"};
-    return kNames[static_cast<size_t>(end)];
+    switch (end) {
+    case SessionEnd::Replaced:
+        return "replaced";
+    case SessionEnd::Left:
+        return "left";
+    case SessionEnd::Idle:
+        return "idle";
+    case SessionEnd::NotAllowed:
+        return "not_allowed";
+    case SessionEnd::ByOperator:
+        return "ended_by_operator";
+    case SessionEnd::OldHandshake:
+        return "old_handshake";
+    case SessionEnd::Drained:
+        return "drained";
+    case SessionEnd::GaveWay:
+        return "gave_way";
+    case SessionEnd::Stopped:
+        return "stopped";
+    }
+    return {};
 }
 
 std::optional<base::Endpoint> remote_of(const session::Session& session) {

@@ -12,7 +12,7 @@ using session::PathState;
 
 namespace {
 
-// As in cnapt/node/node_choice.cpp.
+// As in cnapt/node/link_choice.cpp.
 constexpr base::Duration kBusyFor = base::seconds(1);
 constexpr base::Duration kTick = base::milliseconds(500);
 
@@ -109,11 +109,12 @@ void RoamingNode::add_paths() {
 
 bool RoamingNode::is_busy() {
     const session::Session& session = *pair_.node.session;
-    uint64_t traffic = 0;
+    uint64_t traffic = session.queued_packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        traffic += session.class_counters(traffic_class).packets;
+        const auto& counters = session.class_counters(traffic_class);
+        traffic += counters.packets + counters.queue_drops;
     }
-    if (std::exchange(traffic_, traffic) != traffic || session.queued_packets() != 0) {
+    if (std::exchange(traffic_, traffic) != traffic) {
         busy_at_ = pair_.now;
     }
     return busy_at_ != base::TimePoint{} && pair_.now - busy_at_ < kBusyFor;
@@ -137,7 +138,7 @@ void RoamingNode::choose() {
     const std::array<uint16_t, 1> ports = {pair_.snapt_address.port};
     const std::vector<uint8_t> hints = std::exchange(hints_, {});
     const policy::PathPlan plan =
-        manager_.decide({facts, views, ports, 0, hints, is_busy()}, pair_.now);
+        manager_.decide({facts, views, ports, 0, hints, is_busy(), false, ports[0]}, pair_.now);
     session::PathSet& paths = pair_.node.session->paths();
     if (plan.activate) {
         cnapt::node::move_to(paths, *plan.activate, pair_.now);

@@ -1,6 +1,6 @@
 // RoamingNode: the node of a SessionPair with uplinks that come and go, each with an address and
 // two links of its own. policy::PathManager chooses the active one, told and carried out as in
-// cnapt/node/node_choice.cpp. Nothing else moves the session; the test only changes the network.
+// cnapt/node/link_choice.cpp. Nothing else moves the session; the test only changes the network.
 // TCP (path 15) is left out: PathManagerSim has it.
 #pragma once
 
