@@ -97,7 +97,10 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         }
         if (now - tuple.challenged_at > kChallengeLifetime) {
             tuple.challenge_again_at = base::kNever;
-            tuple.challenged_at = base::kNever;
+            // Announcements carry it for as long as they go on.
+            if (traffic_class != TrafficClass::LtLd || path.announce_again_at == base::kNever) {
+                tuple.challenged_at = base::kNever;
+            }
             continue;
         }
         tuple.challenge_again_at = now + tuple.challenge_interval;

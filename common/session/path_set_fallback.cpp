@@ -42,8 +42,6 @@ void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) 
             any.remote = remote;
         }
         start_challenge(path, tuple, now, Asks::Question);
-        path.announcements_due = 0;
-        path.announce_again_at = base::kNever;
     }
     tuple.challenge_again_at = now;
     tuple.challenge_interval = kNoRepetition;
