@@ -96,14 +96,14 @@ bool LinkChoice::is_busy(SnaptLink& link, TimePoint now) {
     return link.busy_at != TimePoint{} && now - link.busy_at < kBusyFor;
 }
 
-// Flows have other paths than the active one, and one of these was heard.
+// Flows have other paths than the active one, and one of these carries packets.
 bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
     const session::PathSet& paths = link.session->paths();
     const auto all = parts_.uplinks.list();
     return link.session->uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
                return uplink->slot != link.active_slot() &&
-                      now - paths.path(uplink->slot).heard_at() < kBusyFor;
+                      now - paths.path(uplink->slot).packets_sent_at() < kBusyFor;
            });
 }
 

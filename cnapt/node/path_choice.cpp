@@ -82,8 +82,8 @@ void ask_path(PathSet& paths, const Candidate& candidate, TimePoint now) {
         }
         return;
     }
-    const bool is_elsewhere = path.state() != PathState::Usable && !is_at(path, candidate.to);
-    if (is_elsewhere) {
+    const bool is_at_rest = path.state() == PathState::Usable || path.state() == PathState::Dead;
+    if (!is_at_rest && !is_at(path, candidate.to)) {
         paths.path(index).give_up();
     }
     if (path.state() == PathState::Dead) {

@@ -124,7 +124,6 @@ void Path::retry(const base::Endpoint& remote, TimePoint now) {
     if (has_ended || tuple.remote() != remote) {
         redirect(remote);
         start_challenge(tuple, Asks::Question, now);
-        announcer_.stop();
     }
     tuple.challenge().repeat_once(now);
 }

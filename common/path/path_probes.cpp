@@ -76,6 +76,11 @@ std::optional<Probe> Path::announcement(bool is_active, TimePoint now) {
 std::optional<Probe> Path::challenge_probe(TimePoint now) {
     for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
         OpenChallenge& challenge = of(traffic_class).challenge();
+        if (traffic_class == TrafficClass::LtLd && announcer_.is_running() &&
+            challenge.has_expired(now)) {
+            challenge.leave_to_announcements();  // for as long as they go on
+            continue;
+        }
         if (!challenge.take_due(now)) {
             continue;
         }

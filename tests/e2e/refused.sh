@@ -3,7 +3,7 @@
 # `allow_self` opens single services of the host.
 . "$(dirname "$0")/lib.sh"
 require ping
-policy_file=$work/policy.toml
+uplink_cable=emulated_cable policy_file=$work/policy.toml
 printf 'version = 1\n\n[admission]\nwhen_unmet = "refuse"\n\n[[rule]]\napp = "urgent"\nmatch = { dport = 81 }\nmax_delay_ms = 1\n' >"$policy_file"
 one_tunnel
 
@@ -38,7 +38,7 @@ claim "and of another node" ping_says 100.64.0.77 "Packet filtered"
 claim "and over IPv6" ping_says $self6 "Administratively prohibited"
 
 # A flow that needs a shorter delay than any SNAPT has, where the policy says so.
-in_ns snapt1 tc qdisc add dev wan root netem delay 20ms
+cable_set gw1-wan both delay 10ms
 is_far() {
     in_ns node ping -n -q -c 1 -W 1 $inet4 >/dev/null
     cnapt_json status | json_true "d['sessions'][0]['one_way_ms'] > 2"
@@ -47,7 +47,7 @@ claim "the SNAPT is more than 1 ms away" wait_for 10 is_far
 claim "a flow that needs 1 ms is refused" equal "$(outcome 203.0.113.9 81)" "Connection refused"
 urgent() { cnapt_json flows | json_true "[f['refused_reason'] for f in d if f['dst'] == '203.0.113.9'] == ['no SNAPT meets the delay']"; }
 claim "flows says why" urgent
-in_ns snapt1 tc qdisc del dev wan root
+cable_set gw1-wan both delay 0ms
 
 relay_counter() { in_ns snapt1 nft list counter inet continuo_snapt_snapt0 "$1" | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
 claim "they are counted" equal "$(relay_counter to_self) $(relay_counter client_to_client) $(relay_counter denied)" "6 3 2"

@@ -86,6 +86,32 @@ TEST_F(PathChoice, OnlyAPathThatDoesNotAnswerIsAskedAtAnotherPort) {
     EXPECT_EQ(paths().path(2).state(), PathState::Dead);
 }
 
+// The path in use hiccups, so a dead one is asked as well, at the same port or another; or there is
+// a hint. Its network returns later.
+TEST_F(PathChoice, ADeadPathIsFoundByItsAnnouncementsAfterOtherQuestions) {
+    for (const auto& [first_asked, port] : {std::pair(seconds(1), pair_.snapt_address.port),
+                                            {seconds(40), pair_.snapt_address.port},
+                                            {seconds(1), uint16_t{443}}}) {
+        tests::LinkSettings settings = pair_.up_link(1).settings();
+        settings.is_up = false;
+        pair_.up_link(1).change(settings, pair_.now);
+        paths().path(1).bury(pair_.now);
+        pair_.run_for(first_asked);
+        Candidate other = candidate(1);
+        other.to.port = port;
+        ask_path(paths(), other, pair_.now);
+        pair_.run_for(seconds(2));
+        ask_path(paths(), other, pair_.now);
+        pair_.run_for(seconds(70));
+        ASSERT_EQ(paths().path(1).state(), PathState::Dead);
+        settings.is_up = true;
+        pair_.up_link(1).change(settings, pair_.now);
+        pair_.run_for(seconds(200));
+        EXPECT_EQ(paths().path(1).state(), PathState::Usable)
+            << "asked after " << first_asked.count() << " s at port " << port;
+    }
+}
+
 TEST_F(PathChoice, AMoveGoesToThePortThatAnswered) {
     Candidate other = candidate(1);
     other.to.port = 443;
