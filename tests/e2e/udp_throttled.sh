@@ -24,7 +24,7 @@ transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
 goes_over() { equal "$(transport)" "$1"; }
 download() {
     rm -f "$work/arrivals"
-    exec_in_ns node curl -sS -m 280 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
+    exec_in_ns node curl -sS -m 90 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
     download=$!
     wait_for 20 arrived 3000000
 }
