@@ -7,12 +7,11 @@
 //   validation   None --first datagram or start()--> Pending --RESPONSE--> Done
 //                A new address makes it Pending again. Failed, until a RESPONSE: the path was
 //                removed, given up, or health was Dead.
-//   health       Liveness: what is owed is acknowledged in time. At SNAPT it changes no state,
-//   since
-//                the node moves; SNAPT asks for a sign of life over control.
+//   health       Liveness: what is owed is acknowledged in time. At SNAPT it changes no state:
+//                the node moves, and SNAPT asks for a sign of life over control.
 //
-//   Unknown, Dead: None, Failed. Otherwise Doubtful by health, or else Challenged, Usable: Pending,
-//   Done.
+//   state        None: Unknown. Failed: Dead. Pending: Challenged. Done: Usable. The last two are
+//                Doubtful where health is not Usable.
 //
 // SNAPT sends at most three times the bytes received to a tuple that has not answered a challenge.
 #pragma once

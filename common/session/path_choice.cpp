@@ -7,6 +7,7 @@
 namespace continuo::session {
 
 using base::Duration;
+using base::index_of;
 using base::TimePoint;
 using base::TrafficClass;
 
@@ -17,6 +18,7 @@ namespace {
 constexpr Duration kMappingLifetime = base::seconds(25);
 // If others were heard this much later than the active path, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
+constexpr Duration kHeardLately = base::seconds(1);
 
 // A datagram that left longer ago is no longer under way.
 constexpr Duration kCarriesFor = base::seconds(1);
@@ -39,7 +41,39 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         const auto other = copy_destination(traffic_class, *active_, false, now);
         return other ? other : result;
     }
+    const bool is_proven =
+        result && paths_[*active_].tuples()[index_of(result->tuple_class)].is_proven();
+    if (is_short && !is_proven) {
+        // The challenge was lost with its answer, and no datagram comes that would allow another.
+        const auto other = heard_instead(now);
+        return other ? destination_on(*other, traffic_class, now) : result;
+    }
     return result;
+}
+
+// A path that delivers while the active path does not; nothing: there is none.
+std::optional<uint8_t> PathSet::heard_instead(TimePoint now) const {
+    const TimePoint heard_at = paths_[*active_].heard_at();
+    std::optional<uint8_t> other;
+    any_used([&](uint8_t index) {
+        const TimePoint at = paths_[index].heard_at();
+        if (index != wire::kTcpPath && at > heard_at + kOnlyOthersHeard &&
+            now - at < kHeardLately && may_spread_on(index, now) &&
+            (!other || at > paths_[*other].heard_at())) {
+            other = index;
+        }
+        return false;
+    });
+    return other;
+}
+
+std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
+    const auto result = destination(TrafficClass::LtLd, now);
+    if (!result || *active_ == wire::kTcpPath) {
+        return result;
+    }
+    const auto other = heard_instead(now);
+    return other ? destination_on(*other, TrafficClass::LtLd, now) : result;
 }
 
 bool PathSet::is_in_doubt(TimePoint now) const {
@@ -228,7 +262,7 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
     if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent()) {
         return index;
     }
-    const auto usual = destination(TrafficClass::LtLd, now);
+    const auto usual = upkeep_destination(now);
     return usual ? std::optional(usual->path) : std::nullopt;
 }
 

@@ -149,6 +149,8 @@ class PathSet {
     // The same for one path, active or not; nothing when none of its tuples is known.
     std::optional<Destination>
     destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
+    // Where lone acknowledgements go: by the active path, unless only others were heard lately.
+    std::optional<Destination> upkeep_destination(base::TimePoint now) const;
     // Where datagrams for `original` are copied to: while the active path is in doubt, or `always`.
     std::optional<Destination> copy_destination(base::TrafficClass traffic_class,
                                                 uint8_t original,
@@ -204,6 +206,7 @@ class PathSet {
         return any_in(used_, visit);
     }
     // path_choice.cpp
+    std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     base::Duration base_rtt(uint8_t index) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;

@@ -197,7 +197,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!is_keepalive && owes_ack) {
         destination = ack->destination;
     } else if (!is_keepalive && epoch->encoder.wants_floor()) {
-        destination = paths_.destination(TrafficClass::LtLd, now);
+        destination = paths_.upkeep_destination(now);
     }
     if (!has_control_room(destination)) {
         return false;

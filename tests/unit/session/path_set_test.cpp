@@ -132,6 +132,39 @@ TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
     EXPECT_EQ(destination->to, kAway);
 }
 
+// A silent path cannot say what was lost on it (docs/PROTOCOL.md section 6.6).
+TEST(PathSet, AcksTakeAPathThatIsHeardWhileTheActiveOneIsSilent) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    EXPECT_EQ(snapt.paths.acknowledges_by(0, snapt.now), 0);
+    snapt.now += milliseconds(300);
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
+    EXPECT_EQ(snapt.paths.acknowledges_by(0, snapt.now), 1);
+    EXPECT_EQ(snapt.paths.upkeep_destination(snapt.now)->path, 1);
+    snapt.now += milliseconds(1100);
+    EXPECT_EQ(snapt.paths.acknowledges_by(0, snapt.now), 0) << "neither is heard";
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 100, true, snapt.now);
+    EXPECT_EQ(snapt.paths.acknowledges_by(0, snapt.now), 0);
+    EXPECT_EQ(snapt.paths.acknowledges_by(1, snapt.now), 1);
+}
+
+// Nothing may come from the new address that would allow another challenge (section 5.4).
+TEST(PathSet, WhatExceedsTheLimitTakesAProvenPathThatIsHeard) {
+    Snapt snapt;
+    snapt.prove(1, kAway);
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 300, true, snapt.now);
+    snapt.paths.on_announce(0, announce(0, 1), snapt.now);
+    ASSERT_EQ(snapt.paths.active(), 0);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->path, 0);
+    snapt.now += milliseconds(300);
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
+    const auto instead = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    EXPECT_EQ(instead->path, 1);
+    EXPECT_GE(instead->budget_bytes, instead->mtu);
+}
+
 wire::Announce wish(uint8_t path, uint16_t number) {
     wire::Announce announce;
     announce.path = path;
