@@ -161,7 +161,7 @@ size_t BatchSender::end_of_run(const Queue& queue, const io::UdpSocket* socket) 
     return end;
 }
 
-// Never waits: a session with a full stream is not polled for more (PathSet::set_room).
+// Never waits: a session with a full stream is not polled for more (Path::set_room).
 void BatchSender::send_over_stream() {
     const TransmitItem& item = queue_.batch.items()[queue_.next];
     if (item.session == nullptr || !sockets_.send_stream(item, queue_.batch.bytes(item))) {

@@ -158,7 +158,10 @@ TEST_F(PathChoice, AnAcknowledgementAfterARedirectIsNoAnswerOfTheNewPort) {
         EXPECT_EQ(view(0).answered_at == pair_.now, !is_redirected);
     }
     pair_.run_for(seconds(1));
-    EXPECT_FALSE(paths().path(0).is_redirected);
+    told.send(3000, 1, 1400, pair_.now);
+    pair_.run_for(milliseconds(1));
+    told.acknowledge(3000, 3000, pair_.now);
+    EXPECT_EQ(view(0).answered_at, pair_.now) << "the new port has answered";
 }
 
 TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
