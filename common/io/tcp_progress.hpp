@@ -25,8 +25,10 @@ class TcpStall {
     // True: the same bytes were sent again `timeouts` times in vain, in either direction. The other
     // end's timer is taken to be as long as this one's.
     bool is_stuck(const TcpProgress& progress, uint32_t timeouts, base::TimePoint now) {
-        if (!progress.has_gap || progress.received_bytes != received_bytes_) {
-            gap_since_ = progress.has_gap ? now : base::kNever;
+        if (!progress.has_gap) {
+            gap_since_ = base::kNever;
+        } else if (gap_since_ == base::kNever || progress.received_bytes != received_bytes_) {
+            gap_since_ = now;
         }
         received_bytes_ = progress.received_bytes;
         const base::Duration longest = progress.timeout * ((1U << timeouts) - 1);
