@@ -121,6 +121,7 @@ class PathManager {
     void note_need(const Look& look);
     void take_hints(Look& look);
     void ask(Look& look);
+    const Option* next_to_ask(Look& look);
     static bool asks_itself(const Look& look, const Option& option);
     base::TimePoint due_at(const Look& look, const Option& option) const;
     base::TimePoint connects_from(const Look& look, const Option& option) const;

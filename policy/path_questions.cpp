@@ -45,14 +45,26 @@ void PathManager::take_hints(Look& look) {
     }
 }
 
+// A question by UDP is one datagram: where the last one had no answer, the others do not wait for
+// this one's.
 void PathManager::ask(Look& look) {
-    const bool is_race = races(look);
     if (trial_.is_on()) {
         look.plan.next_at = std::min(look.plan.next_at, trial_.next_at());
     }
     if (loss_.next_at() > look.now) {
         look.plan.next_at = std::min(look.plan.next_at, loss_.next_at());
     }
+    while (const Option* next = next_to_ask(look)) {
+        const bool has_head_start = next->transport == Transport::Tcp || !next->is_unanswered();
+        probe(look, *next);
+        if (has_head_start) {
+            next_probe_at_ = look.now + kHeadStart;
+        }
+    }
+}
+
+const PathManager::Option* PathManager::next_to_ask(Look& look) {
+    const bool is_race = races(look);
     const bool is_weak =
         look.situation.is_busy && look.active != nullptr && look.active->uplink->is_weak;
     bool is_worse = false;  // than the way in use
@@ -94,12 +106,7 @@ void PathManager::ask(Look& look) {
             next = &option;
         }
     }
-    if (next == nullptr) {
-        return;
-    }
-    probe(look, *next);
-    next_probe_at_ = look.now + kHeadStart;
-    look.plan.next_at = std::min(look.plan.next_at, next_probe_at_);
+    return next;
 }
 
 // The session itself asks the way in use, the next port a second later. A connection that has ended

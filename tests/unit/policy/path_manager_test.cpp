@@ -341,12 +341,12 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     ASSERT_EQ(host.in_use(), "tcp0");
     host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
     host.decide();
-    host.run(milliseconds(100));
+    host.run(milliseconds(10));
     const TimePoint since = host.now;
     host.view(0, Transport::Tcp)->health = path::Health::Usable;
     host.view(0, Transport::Tcp)->opened_at = host.now;
     host.decide();
-    host.run(seconds(1));
+    host.run(milliseconds(1300));
     EXPECT_EQ(host.in_use(), "tcp0");
     EXPECT_NE(PathHost::names(host.asked, since).find("tcp1"), std::string::npos);
     host.view(0, Transport::Tcp)->health = path::Health::Doubtful;

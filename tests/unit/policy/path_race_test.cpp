@@ -107,5 +107,45 @@ TEST(PathManager, WhereUdpIsBlockedTcpThatHasJustAnsweredFollowsAfterTheHeadStar
     EXPECT_EQ(host.moves.back().at - began, PathManager::kHeadStart);
 }
 
+// TCP takes over from blocked UDP, and then its uplink fails: UDP is asked once more, but nothing
+// waits for it.
+TEST(PathManager, UdpThatLeftItsLastQuestionUnansweredHoldsUpNothing) {
+    PathHost host = host_of(3);
+    for (uint8_t slot = 0; slot < 3; ++slot) {
+        host.way(slot, Transport::Udp).answers = false;
+    }
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    const TimePoint since = host.now;
+    host.fall_silent(0, Transport::Tcp);
+    EXPECT_EQ(PathHost::names(host.asked, since), "udp1 udp0 tcp1");
+    host.run(milliseconds(20));
+    EXPECT_EQ(host.in_use(), "tcp1");
+}
+
+// Each connection has its head start.
+TEST(PathManager, ConnectionsAreMadeOneAfterTheOther) {
+    PathHost host = host_of(3);
+    for (uint8_t slot = 0; slot < 3; ++slot) {
+        host.way(slot, Transport::Udp).answers = false;
+        host.way(slot, Transport::Tcp).answers = slot == 0;
+    }
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    const TimePoint since = host.now;
+    host.fall_silent(0, Transport::Tcp);
+    host.run(seconds(3));
+    TimePoint last = since - PathManager::kHeadStart;
+    for (const PathHost::Asked& each : host.asked) {
+        if (each.at >= since && each.candidate.transport == Transport::Tcp) {
+            EXPECT_GE(each.at - last, PathManager::kHeadStart);
+            last = each.at;
+        }
+    }
+    EXPECT_GT(last, since);
+}
+
 }  // namespace
 }  // namespace continuo::policy
