@@ -1,5 +1,6 @@
 #include "common/io/tcp_progress.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <linux/sock_diag.h>
@@ -10,6 +11,12 @@
 
 namespace continuo::io {
 
+namespace {
+
+constexpr uint32_t kMostDoublings = 31;  // that a shift can undo
+
+}  // namespace
+
 TcpProgress progress_of(int fd) {
     tcp_info info{};
     socklen_t length = sizeof info;
@@ -18,8 +25,9 @@ TcpProgress progress_of(int fd) {
     }
     TcpProgress progress;
     progress.is_owed = info.tcpi_unacked > 0;
-    progress.timeouts = info.tcpi_retransmits;
-    progress.timeout = std::chrono::microseconds(info.tcpi_rto);
+    progress.timeout = std::chrono::microseconds(
+        info.tcpi_rto >> std::min<uint32_t>(info.tcpi_backoff, kMostDoublings));
+    progress.acknowledged_bytes = info.tcpi_bytes_acked;
     progress.received_bytes = info.tcpi_bytes_received;
     // Bytes that are held and cannot be read are out of order.
     std::array<uint32_t, SK_MEMINFO_VARS> memory{};

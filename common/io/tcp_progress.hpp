@@ -9,36 +9,46 @@
 namespace continuo::io {
 
 struct TcpProgress {
-    bool is_owed = false;         // something is not acknowledged
-    uint32_t timeouts = 0;        // its retransmission timer's, since the last new acknowledgement
-    base::Duration timeout{};     // that timer's, now
-    uint64_t received_bytes = 0;  // without a gap
-    bool has_gap = false;         // later bytes wait for those that are missing
+    bool is_owed = false;             // something is not acknowledged
+    bool has_gap = false;             // later bytes wait for those that are missing
+    base::Duration timeout{};         // RTO (RFC 6298), without its doublings
+    uint64_t acknowledged_bytes = 0;  // both without a gap
+    uint64_t received_bytes = 0;
 };
 
 // The socket's received bytes must have been read. Values that the kernel does not know are zero.
 TcpProgress progress_of(int fd);
 
-// Keeps in mind for how long a gap has been there.
+// Keeps in mind since when nothing gets through. Linux counts its time-outs too late for that:
+// while new bytes leave, loss probes take the place of its timer (RFC 8985 section 7).
 class TcpStall {
   public:
-    // True: the same bytes were sent again `timeouts` times in vain, in either direction. The other
-    // end's timer is taken to be as long as this one's.
+    // True: the same bytes are missing, in either direction, for as long as it takes to send them
+    // again `timeouts` times (RFC 6298 section 5). The other end's RTO is taken to be this one's.
     bool is_stuck(const TcpProgress& progress, uint32_t timeouts, base::TimePoint now) {
-        if (!progress.has_gap) {
-            gap_since_ = base::kNever;
-        } else if (gap_since_ == base::kNever || progress.received_bytes != received_bytes_) {
-            gap_since_ = now;
-        }
-        received_bytes_ = progress.received_bytes;
         const base::Duration longest = progress.timeout * ((1U << timeouts) - 1);
-        return progress.timeouts >= timeouts ||
-               (gap_since_ != base::kNever && now - gap_since_ >= longest);
+        const bool is_up = up_.lasts(progress.is_owed, progress.acknowledged_bytes, longest, now);
+        const bool is_down = down_.lasts(progress.has_gap, progress.received_bytes, longest, now);
+        return is_up || is_down;
     }
 
   private:
-    uint64_t received_bytes_ = 0;
-    base::TimePoint gap_since_ = base::kNever;
+    struct Wait {
+        base::TimePoint since = base::kNever;
+        uint64_t bytes = 0;
+
+        bool lasts(bool waits, uint64_t passed, base::Duration longest, base::TimePoint now) {
+            if (!waits) {
+                since = base::kNever;
+            } else if (since == base::kNever || passed != bytes) {
+                since = now;
+            }
+            bytes = passed;
+            return waits && now - since >= longest;
+        }
+    };
+    Wait up_;
+    Wait down_;
 };
 
 }  // namespace continuo::io

@@ -18,17 +18,30 @@ TcpProgress received(uint64_t bytes, bool has_gap) {
     return progress;
 }
 
-TEST(TcpStall, TheSameBytesSentTwiceInVainAreAStall) {
+TcpProgress sent(uint64_t acknowledged_bytes, bool is_owed) {
+    TcpProgress progress;
+    progress.timeout = milliseconds(200);
+    progress.acknowledged_bytes = acknowledged_bytes;
+    progress.is_owed = is_owed;
+    return progress;
+}
+
+TEST(TcpStall, BytesThatBothTimeoutsDoNotGetThroughAreAStall) {
     TcpStall stall;
     const TimePoint now{base::seconds(1)};
-    TcpProgress progress;
-    progress.is_owed = true;
-    progress.timeouts = 1;
-    EXPECT_FALSE(stall.is_stuck(progress, kTimeouts, now));
-    progress.timeouts = 2;
-    EXPECT_TRUE(stall.is_stuck(progress, kTimeouts, now));
-    progress.timeouts = 0;
-    EXPECT_FALSE(stall.is_stuck(progress, kTimeouts, now));
+    EXPECT_FALSE(stall.is_stuck(sent(1000, true), kTimeouts, now));
+    EXPECT_FALSE(stall.is_stuck(sent(1000, true), kTimeouts, now + milliseconds(599)));
+    EXPECT_TRUE(stall.is_stuck(sent(1000, true), kTimeouts, now + milliseconds(600)));
+    EXPECT_FALSE(stall.is_stuck(sent(2000, true), kTimeouts, now + milliseconds(700)));
+    EXPECT_TRUE(stall.is_stuck(sent(2000, true), kTimeouts, now + milliseconds(1300)));
+}
+
+TEST(TcpStall, NothingIsStuckWhileNothingIsOwed) {
+    TcpStall stall;
+    const TimePoint now{base::seconds(1)};
+    EXPECT_FALSE(stall.is_stuck(sent(1000, false), kTimeouts, now));
+    EXPECT_FALSE(stall.is_stuck(sent(1000, false), kTimeouts, now + base::seconds(100)));
+    EXPECT_FALSE(stall.is_stuck(sent(1000, true), kTimeouts, now + base::seconds(101)));
 }
 
 // 200 ms and 400 ms: the other end's time-outs.
