@@ -52,8 +52,10 @@ void PathSet::on_ack_range(uint32_t epoch,
         if (range.last == ack.highest) {
             highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
         }
-        sought -= deliveries_[own]->on_range(space, range.first, range.last, highest);
+        const uint32_t named = deliveries_[own]->on_range(space, range.first, range.last, highest);
+        sought -= named;
         acknowledged_ |= mask_of(own);
+        answered_ |= named != 0 && arrived_on == own ? mask_of(own) : PathMask{0};
     }
     any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
         const uint32_t repeats =
@@ -78,6 +80,9 @@ void PathSet::on_acks_read(TimePoint now) {
         delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
         note_class_arrived(index, now);
         Path& path = paths_[index];
+        if ((answered_ & mask_of(index)) != 0) {
+            path.answered_at = now;
+        }
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
         path.is_full = delivery->rate().has_queue();
         path.was_full = delivery->rate().is_known();
@@ -85,6 +90,7 @@ void PathSet::on_acks_read(TimePoint now) {
         path.lost_datagrams = delivery->counters().lost_datagrams;
         path.late_datagrams = delivery->counters().late_datagrams;
     }
+    answered_ = 0;
 }
 
 void PathSet::forget_old_deliveries(TimePoint now) {

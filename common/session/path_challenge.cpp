@@ -195,6 +195,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     const bool is_news = path.state != PathState::Usable || is_awaited;
     confirm(path, 0, now);
     path.has_answered = true;
+    path.answered_at = now;
     mend(path);
     // Link-layer addresses were resolved during the first exchange. Acknowledgements will measure
     // the active path, and TCP resolved them when it connected.

@@ -314,6 +314,8 @@ class PathSet {
     // The ways that the classes take on the path; null: each its own.
     const path::ClassWays* class_ways(uint8_t index) const { return class_ways_[index].get(); }
     std::optional<uint8_t> active() const { return active_; }
+    // Null for a path that carries no packets.
+    const path::Delivery* delivery(uint8_t index) const { return deliveries_[index].get(); }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
     base::Duration largest_rtt() const;
@@ -452,6 +454,7 @@ class PathSet {
     bool has_narrowed_ = false;
     // Paths named by the acknowledgements being read.
     PathMask acknowledged_ = 0;
+    PathMask answered_ = 0;        // of these for the first time, by themselves
     uint8_t acknowledged_by_ = 0;  // the path that brought them
     PathMask repeating_ = 0;       // paths with repeats in their logs
     uint32_t named_repeats_ = 0;   // repeated datagrams that this frame named

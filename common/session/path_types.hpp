@@ -92,6 +92,7 @@ struct Path {
     base::Duration last_round_trip{};  // the latest answer's
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
+    base::TimePoint answered_at{};  // a RESPONSE of lt-ld, or an ACK that came back by this path
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
