@@ -58,6 +58,8 @@ PathPlan PathManager::decide(const PathSituation& situation, TimePoint now) {
     } else {
         follow_address(look);
     }
+    const bool had_race = std::exchange(was_racing_, races(look));
+    look.plan.ends_attempts = look.plan.activate.has_value() || (had_race && !was_racing_);
     note_need(look);
     take_hints(look);
     ask(look);
@@ -199,11 +201,13 @@ void PathManager::rest_from_trials(uint32_t network, Transport transport, TimePo
     }
 }
 
-// Where TCP was found to carry less, UDP is kept.
+// Where TCP was found to carry less, UDP is kept; and where nothing gets through, as where the mark
+// of a class is dropped, there is nothing to compare with.
 bool PathManager::is_throttled(const Look& look) const {
     const auto& beside =
         memory_[look.active->uplink->slot].transports[index_of(Transport::Tcp)].trial;
-    return look.active->transport == Transport::Udp && loss_.is_heavy() && !beside.rests(look.now);
+    return look.active->transport == Transport::Udp && loss_.is_heavy() &&
+           loss_.delivered_bytes_per_s() > 0 && !beside.rests(look.now);
 }
 
 PathManager::Trouble PathManager::trouble_of(const Look& look) const {
@@ -242,8 +246,9 @@ void PathManager::judge(Look& look) {
 
 // A connection made anew through a hole works for a moment: the race goes on.
 bool PathManager::races(const Look& look) const {
-    const bool is_shaky = look.active != nullptr && look.active->transport == Transport::Tcp &&
-                          trouble_since_ != base::kNever &&
+    const PathView* view = look.active == nullptr ? nullptr : look.active->view;
+    const bool is_shaky = view != nullptr && look.active->transport == Transport::Tcp &&
+                          trouble_since_ != base::kNever && view->opened_at >= trouble_since_ &&
                           look.now - worked_since_ < kProofLifetime;
     return trouble_ != Trouble::None || is_shaky;
 }
@@ -299,6 +304,15 @@ const PathManager::Option* PathManager::seat(const Look& look) const {
         return option.uplink->has_route && !rests(option, look.now) &&
                option.has_answered_since(look.now - kProofLifetime);
     });
+    // Where TCP has just answered, UDP has its head start.
+    if (found != nullptr && found->transport == Transport::Tcp) {
+        const Option* beside = first([&](const Option& option) {
+            return may_begin(option) && option.uplink == found->uplink &&
+                   !rests(option, look.now) && !option.is_unanswered() &&
+                   (option.view == nullptr || option.view->health == Health::Usable);
+        });
+        found = beside != nullptr ? beside : found;
+    }
     if (found == nullptr) {
         found = first([&](const Option& option) {
             return may_begin(option) && option.uplink->has_route && !rests(option, look.now) &&

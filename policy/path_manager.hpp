@@ -36,6 +36,8 @@ class PathManager {
     PathPlan decide(const PathSituation& situation, base::TimePoint now);
 
     const std::optional<Candidate>& active() const { return active_; }
+    // TCP is in use to see whether it carries more than UDP, which loses much.
+    bool tries_tcp() const { return trial_.is_on(); }
     // Neither used nor asked until then while there is another; in the past: may be used.
     base::TimePoint rests_until(uint8_t uplink, Transport transport) const;
 
@@ -121,6 +123,7 @@ class PathManager {
     base::TimePoint head_start_until_{};
     base::TimePoint next_probe_at_{};
     bool was_busy_ = false;
+    bool was_racing_ = false;
     Trouble trouble_ = Trouble::None;
     base::TimePoint trouble_since_ = base::kNever;
     base::TimePoint worked_since_{};               // while there is no trouble

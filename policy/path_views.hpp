@@ -53,6 +53,7 @@ struct PathView {
     uint16_t port = 0;  // of the SNAPT, that answered last; before: that is asked
     path::Health health = path::Health::Usable;
     bool is_validated = false;       // has answered, and the tuple has not changed since
+    base::TimePoint opened_at{};     // of TCP: when the connection was made
     base::TimePoint answered_at{};   // something that left there was answered; zero: never
     base::Duration smoothed_rtt{};   // zero: not measured
     base::Duration probe_timeout{};  // PTO
@@ -73,8 +74,11 @@ struct PathSituation {
 };
 
 struct PathPlan {
-    // A change; attempts to connect elsewhere end. It is a question, too: the session announces it.
+    // A change. It is a question, too: the session announces it.
     std::optional<Candidate> activate;
+    // Attempts to connect that are under way end: nobody waits for them any more, and one that
+    // succeeded late would take the place of the connection in use.
+    bool ends_attempts = false;
     // To be asked now. TCP without a connection by that uplink, or with a dead one, is connected.
     std::vector<Candidate> probe;
     base::TimePoint next_at = base::kNever;  // unless something changes before

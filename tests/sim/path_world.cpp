@@ -228,6 +228,7 @@ void PathWorld::take(const Event& event) {
         taken.view = {};
         taken.view.uplink = event.slot;
         taken.view.transport = Transport::Tcp;
+        taken.view.opened_at = now_;
         taken.liveness = {};
     } else if (!is_udp && is_blocked(event.slot)) {
         return;
@@ -360,6 +361,11 @@ void PathWorld::decide() {
     hints_.clear();
     has_news_ = false;
     next_at_ = plan.next_at;
+    if (plan.ends_attempts) {
+        for (uint32_t& attempt : attempts_) {
+            ++attempt;
+        }
+    }
     if (plan.activate) {
         account(former, worked);
         activated_at_ = now_;
@@ -372,13 +378,10 @@ void PathWorld::decide() {
 }
 
 // The next path repeats the datagrams of one that works; one that has timed out owes an answer
-// until it gives one (path::Liveness). Nobody waits for a way that left the race.
+// until it gives one (path::Liveness).
 void PathWorld::leave(const std::optional<Candidate>& former) {
     if (former && former != active()) {
         way(former->uplink, former->transport).liveness.on_taken_out(0, false);
-    }
-    for (uint32_t& attempt : attempts_) {
-        ++attempt;
     }
 }
 

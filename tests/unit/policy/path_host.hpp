@@ -35,6 +35,7 @@ class PathHost {
     bool is_busy = true;
     std::vector<Asked> asked;
     std::vector<Asked> moves;
+    bool has_ended_attempts = false;
 
     // Slot and network are the cost; 0 is the best.
     UplinkFacts& add(uint8_t slot) {
@@ -73,6 +74,7 @@ class PathHost {
         const PathPlan plan =
             manager.decide({uplinks, views, udp_ports, tcp_port, hints, is_busy}, now);
         next_at_ = plan.next_at;
+        has_ended_attempts = has_ended_attempts || plan.ends_attempts;
         if (plan.activate) {
             moves.push_back({now, *plan.activate});
             leave(*plan.activate);
@@ -171,6 +173,7 @@ inline PathHost host_of(size_t uplinks) {
     EXPECT_EQ(host.in_use(), "udp0");
     host.asked.clear();
     host.moves.clear();
+    host.has_ended_attempts = false;
     return host;
 }
 

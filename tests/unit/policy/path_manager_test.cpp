@@ -7,69 +7,6 @@ using base::milliseconds;
 using base::seconds;
 using base::TimePoint;
 
-// --- The race
-
-TEST(PathManager, BeginsByThePreferredRouteAndGivesItAHeadStart) {
-    PathHost host;
-    host.add(0);
-    host.add(1);
-    host.way(0, Transport::Udp).answers = false;
-    const TimePoint began = host.now;
-    host.decide();
-    EXPECT_EQ(host.in_use(), "udp0");
-    host.run(milliseconds(249));
-    EXPECT_TRUE(host.asked.empty());
-    host.run(milliseconds(751));
-    EXPECT_EQ(host.asked.front().at - began, PathManager::kHeadStart);
-    EXPECT_EQ(host.in_use(), "udp1");
-    EXPECT_LE(host.moves.back().at - began, seconds(1));
-}
-
-TEST(PathManager, ASlowPreferredOneIsNotOvertakenWithinItsHeadStart) {
-    PathHost host;
-    host.add(0);
-    host.add(1);
-    host.way(0, Transport::Udp).rtt = milliseconds(240);
-    host.decide({1});  // whose answer comes first
-    host.run(seconds(5));
-    EXPECT_EQ(host.moves.size(), 1U);
-    EXPECT_EQ(host.in_use(), "udp0");
-}
-
-TEST(PathManager, UdpAndTcpTakeTurnsAndLeaveOneAfterTheOther) {
-    PathHost host;
-    for (uint8_t slot = 0; slot < 3; ++slot) {
-        host.add(slot);
-        host.way(slot, Transport::Udp).answers = false;
-        host.way(slot, Transport::Tcp).answers = false;
-    }
-    host.is_busy = false;
-    const TimePoint began = host.now;
-    host.decide();
-    host.run(milliseconds(1500));
-    EXPECT_EQ(PathHost::names(host.asked, began), "udp1 tcp0 udp2 tcp1 tcp2 udp0");
-    for (size_t n = 0; n < 6; ++n) {
-        EXPECT_EQ(host.asked[n].at - began, PathManager::kHeadStart * static_cast<int64_t>(n + 1));
-    }
-}
-
-TEST(PathManager, AnOpenConnectionIsAskedBeforeOthersAreMade) {
-    PathHost host;
-    host.add(0);
-    host.add(1);
-    host.way(0, Transport::Udp).answers = false;
-    host.way(1, Transport::Udp).answers = false;
-    PathView open;
-    open.uplink = 1;
-    open.transport = Transport::Tcp;
-    open.is_validated = true;
-    host.views.push_back(open);
-    const TimePoint began = host.now;
-    host.decide();
-    host.run(milliseconds(500));
-    EXPECT_EQ(PathHost::names(host.asked, began), "udp1 tcp1");
-}
-
 // --- The choice
 
 TEST(PathManager, AWorkingPathIsLeftForAPreferredOneThatAnswers) {
@@ -297,6 +234,7 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     host.run(milliseconds(100));
     const TimePoint since = host.now;
     host.view(0, Transport::Tcp)->has_hole = false;
+    host.view(0, Transport::Tcp)->opened_at = host.now;
     host.decide();
     host.run(seconds(1));
     EXPECT_EQ(host.in_use(), "tcp0");
@@ -304,6 +242,37 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     host.view(0, Transport::Tcp)->has_hole = true;
     host.decide();
     EXPECT_EQ(host.in_use(), "tcp1");
+}
+
+// One by another uplink would take its place.
+TEST(PathManager, NoConnectionIsMadeBesideOneThatRecovered) {
+    PathHost host = host_of(2);
+    host.way(1, Transport::Udp).answers = false;
+    host.way(1, Transport::Tcp).answers = false;
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    host.has_ended_attempts = false;
+    host.fall_silent(0, Transport::Tcp);
+    host.run(milliseconds(600));
+    EXPECT_FALSE(host.has_ended_attempts);
+    host.view(0, Transport::Tcp)->health = path::Health::Usable;
+    host.decide();
+    EXPECT_TRUE(host.has_ended_attempts);
+    const TimePoint since = host.now;
+    host.run(seconds(1));
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(PathHost::names(host.asked, since).find("tcp"), std::string::npos);
+}
+
+TEST(PathManager, AMoveEndsAttemptsToConnect) {
+    PathHost host = host_of(2);
+    host.way(0, Transport::Tcp).answers = false;
+    host.fall_silent(0);
+    EXPECT_FALSE(host.has_ended_attempts);
+    host.run(milliseconds(100));
+    EXPECT_EQ(host.in_use(), "udp1");
+    EXPECT_TRUE(host.has_ended_attempts);
 }
 
 TEST(PathManager, AConnectionThatEndedIsTheNextToBeMade) {

@@ -386,6 +386,14 @@ TEST(PathManager, ThrottledUdpWithoutAnythingElseIsKept) {
     EXPECT_TRUE(download.host.moves.empty());
 }
 
+// Of a class whose mark is dropped nothing gets through, while the path answers.
+TEST(PathManager, WhereNothingGetsThroughIsNoThrottle) {
+    Download download(1);
+    download.loss = 1;
+    download.run(seconds(10));
+    EXPECT_TRUE(download.host.moves.empty());
+}
+
 TEST(PathManager, WhatIsThrottledIsNotLeftForWhatRests) {
     Download download(2);
     download.host.tcp_port = 0;
