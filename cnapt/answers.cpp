@@ -78,8 +78,8 @@ std::optional<std::string> path_of(Node& node, const SnaptLink* link, const flow
         return std::nullopt;
     }
     const auto active = link->session->paths().active();
-    const Uplink* uplink = link->active_slot && active ? node.uplinks().at(*link->active_slot)
-                                                       : nullptr;  // TCP's, when that is in use
+    const Uplink* uplink = link->active_slot() && active ? node.uplinks().at(*link->active_slot())
+                                                         : nullptr;  // TCP's, when that is in use
     if (const Uplink* own = node.uplinks().at(flow.paths.pinned)) {
         uplink = own;
     }
@@ -230,8 +230,8 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
                 write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
         }
-        const Uplink* carrier = link->is_on_stream && link->active_slot
-                                    ? node.uplinks().at(*link->active_slot)
+        const Uplink* carrier = link->is_on_stream() && link->active_slot()
+                                    ? node.uplinks().at(*link->active_slot())
                                     : nullptr;
         if (carrier != nullptr) {
             write_path(json, *link, *carrier, wire::kTcpPath, now, with_details);

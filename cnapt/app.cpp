@@ -108,7 +108,8 @@ class App final : public node::NodeEvents {
                     const std::string& name,
                     base::PathMode mode) override;
     void on_session_doubted(SnaptLink& link) override;
-    void on_stream_stuck(SnaptLink& link) override;
+    void on_stream_wanted(SnaptLink& link, uint8_t slot) override;
+    void on_streams_unwanted(SnaptLink& link) override;
     void on_network_changed() override {
         follow_links();
         dns_.on_network_changed();
@@ -356,9 +357,15 @@ void App::on_session_doubted(SnaptLink& link) {
     }
 }
 
-void App::on_stream_stuck(SnaptLink& link) {
+void App::on_stream_wanted(SnaptLink& link, uint8_t slot) {
     if (SnaptClient* client = client_of(link)) {
-        client->renew();
+        client->connect_by(slot);
+    }
+}
+
+void App::on_streams_unwanted(SnaptLink& link) {
+    if (SnaptClient* client = client_of(link)) {
+        client->stay();
     }
 }
 

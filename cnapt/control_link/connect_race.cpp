@@ -27,9 +27,16 @@ ConnectRace::ConnectRace(io::EventLoop& loop,
 }
 
 void ConnectRace::begin_next() {
-    const size_t index = attempts_.size();
+    attempts_.emplace_back();
+    begin(attempts_.size() - 1);
+}
+
+void ConnectRace::begin(size_t index) {
     const ConnectWay& way = ways_[index];
-    Attempt& attempt = attempts_.emplace_back();
+    Attempt& attempt = attempts_[index];
+    attempt.poller.reset();  // before its descriptor
+    attempt = {};
+    attempt.began_at = loop_.now();
     base::Result<io::UniqueFd> fd = begin_connect(way.to, way.from, fwmark_);
     if (!fd) {
         attempt.sys_errno = fd.error().sys_errno;
@@ -41,6 +48,26 @@ void ConnectRace::begin_next() {
     attempt.poller = std::make_unique<io::Poller>(loop_, attempt.fd.value(), ready, ready);
     attempt.poller->watch(false, true);
     next_at_ = loop_.now() + kAttemptDelay;
+}
+
+void ConnectRace::add(ConnectWay way) {
+    const auto known = std::find_if(ways_.begin(), ways_.end(),
+                                    [&](const ConnectWay& one) { return one.from == way.from; });
+    const auto index = static_cast<size_t>(known - ways_.begin());
+    if (known == ways_.end()) {
+        if (ways_.size() == kMaxConnectWays) {
+            return;
+        }
+        // Before those that have not begun.
+        ways_.insert(ways_.begin() + static_cast<std::ptrdiff_t>(attempts_.size()), std::move(way));
+        next_at_ = loop_.now();
+        timer_.set(next_at_);
+    } else if (index < attempts_.size() && !attempts_[index].is_connected &&
+               loop_.now() - attempts_[index].began_at >= kRepeatDelay) {
+        *known = std::move(way);
+        begin(index);
+        timer_.set(loop_.now());
+    }
 }
 
 void ConnectRace::on_writable(size_t index) {

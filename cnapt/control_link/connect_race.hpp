@@ -17,6 +17,9 @@ namespace continuo::cnapt::control_link {
 
 // RFC 8305 section 8: Connection Attempt Delay.
 inline constexpr base::Duration kAttemptDelay = base::milliseconds(250);
+// RFC 6298 section 2: TCP's first time-out. An attempt that the network has dropped gets another
+// SYN then; later the next one may be far off.
+inline constexpr base::Duration kRepeatDelay = base::seconds(1);
 // Further ways are left out.
 inline constexpr size_t kMaxConnectWays = 8;
 
@@ -46,12 +49,16 @@ class ConnectRace {
 
     const ConnectWay& first() const { return ways_.front(); }
     const std::vector<ConnectWay>& ways() const { return ways_; }  // the ways that it tries
+    // One more way, at once. One that is tried already begins anew, unless it has connected or
+    // began less than kRepeatDelay ago; beyond kMaxConnectWays it is left out.
+    void add(ConnectWay way);
     // A way that had connected leads to no SNAPT. May call on_failed.
     void fail(size_t number);
 
   private:
     struct Attempt {
         io::UniqueFd fd;
+        base::TimePoint began_at{};
         base::TimePoint give_up_at = base::kNever;
         int sys_errno = 0;                   // set when the connection has failed
         bool is_connected = false;           // and has not failed since
@@ -60,6 +67,7 @@ class ConnectRace {
     };
 
     void begin_next();
+    void begin(size_t index);
     void on_writable(size_t index);
     static void fail(Attempt& attempt, int sys_errno);
     void on_timer();

@@ -65,10 +65,12 @@ void ControlClient::renew() {
     inner_->later([](Inner& inner) { inner.attempt_now(); });
 }
 
-void ControlClient::renew_by(ControlUplinks uplinks) {
-    inner_->later([uplinks = std::move(uplinks)](Inner& inner) mutable {
-        inner.renew_by(std::move(uplinks));
-    });
+void ControlClient::connect_by(ControlUplink uplink) {
+    inner_->later([uplink = std::move(uplink)](Inner& inner) { inner.connect_by(uplink); });
+}
+
+void ControlClient::stay() {
+    inner_->later([](Inner& inner) { inner.stay(); });
 }
 
 void ControlClient::request_rekey() {

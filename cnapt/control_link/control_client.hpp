@@ -134,8 +134,11 @@ class ControlClient {
     void restart();
     // Connects again and continues the association.
     void renew();
-    // The same on these uplinks, which later attempts use, too.
-    void renew_by(ControlUplinks uplinks);
+    // Connects by that uplink, beside what is open or under way: the first that proves the SNAPT
+    // becomes the link. Not while a SNAPT refuses this node, or a rival takes its sessions.
+    void connect_by(ControlUplink uplink);
+    // Ends attempts beside a link that is open.
+    void stay();
 
     // Has no effect while no link is up, which on_closed() has reported.
     void request_rekey();

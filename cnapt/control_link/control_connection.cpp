@@ -109,12 +109,14 @@ void ControlClient::Inner::attempt() {
     if (!is_proven(*remote)) {
         hearsay_at_ = now() + kHearsayInterval;
     }
-    race_ = std::make_unique<ConnectRace>(
-        loop_, ways(*remote), options_.fwmark, kConnectTimeout,
-        ConnectRace::Events{[this](io::UniqueFd fd, size_t number, const ConnectWay& way) {
-                                on_connected(std::move(fd), number, way);
-                            },
-                            [this](int sys_errno) { on_race_lost(sys_errno); }});
+    std::vector<ConnectWay> all = ways(*remote);
+    for (const ConnectWay& asked : asked_) {
+        if (std::none_of(all.begin(), all.end(),
+                         [&](const ConnectWay& one) { return one.from == asked.from; })) {
+            all.push_back(asked);
+        }
+    }
+    begin_race(std::move(all));
 }
 
 void ControlClient::Inner::attempt_now() {
@@ -142,13 +144,14 @@ void ControlClient::Inner::on_readable() {
 
 void ControlClient::Inner::on_timer() {
     const base::TimePoint at = loop_.refresh_now();
-    if (!connection_) {
-        if (attempt_at_ <= at) {
-            attempt();
-        } else {
-            on_race_timer(at);
-        }
-    } else {
+    if (!connection_ && attempt_at_ <= at) {
+        attempt();
+        return;
+    }
+    if (race_) {
+        on_race_timer(at);
+    }
+    if (connection_) {
         connection_->control->on_timeout(at);
         update();
     }
@@ -328,6 +331,13 @@ void ControlClient::Inner::fail_attempt(LinkEnd end) {
 // address that led to no link the next one is tried.
 void ControlClient::Inner::lost(base::Duration at_least) {
     const bool was_open = connection_ && connection_->open_since != base::kNever;
+    if (was_open && race_) {  // for its place
+        connection_.reset();
+        plain_.close();
+        static_cast<void>(out_->clear());
+        set_timer();
+        return;
+    }
     if (!was_open) {
         ++next_address_;
     } else if (now() - connection_->open_since >= kStableLink) {
@@ -402,6 +412,7 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
             attempt_now();
         }
     } else if (connection_->control->state() == control::ClientState::Open) {
+        stay();
         static_cast<void>(connection_->control->probe(now()).has_value());
         update();
     }

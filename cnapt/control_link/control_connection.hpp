@@ -24,8 +24,9 @@ namespace continuo::cnapt::control_link {
 //      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
 //      └─────────────────┴────────────────┘
 // Connecting: race_, and candidates_ that have connected. The first one to finish its handshake,
-// which proves the SNAPT, becomes the link, and only it says HELLO. Linked: connection_. Everything
-// here belongs to the control thread, except shutting the gate, which is the data loop's.
+// which proves the SNAPT, becomes the link, and only it says HELLO. Linked: connection_, and after
+// connect_by() a race for its place. Everything here belongs to the control thread, except shutting
+// the gate, which is the data loop's.
 class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
                              private control::DatagramSink {
   public:
@@ -70,9 +71,13 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
             options_.uplinks = std::move(uplinks);
         }
     }
-    void renew_by(ControlUplinks uplinks) {
-        options_.uplinks = std::move(uplinks);
-        attempt_now();
+    void connect_by(const ControlUplink& uplink);
+    void stay() {
+        asked_.clear();
+        if (connection_) {
+            end_race();
+            set_timer();
+        }
     }
     void restart();
     // Without a connection, asking means connecting: at once, unless sessions were lost right after
@@ -133,6 +138,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void on_input(Connection& of, bool is_readable);
     // Call after each input of a candidate. May end it, or the race.
     void go_on(Connection& candidate);
+    void begin_race(std::vector<ConnectWay> ways);
     void take(Connection& candidate);
     void drop(Connection& candidate);
     void on_race_lost(int sys_errno);
@@ -183,7 +189,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::unique_ptr<io::DeadlineTimer> timer_;
     std::unique_ptr<ConnectRace> race_;                    // while connecting
     std::vector<std::unique_ptr<Connection>> candidates_;  // at most kMaxConnectWays
-    std::optional<LinkEnd> way_end_;                       // the most informative one
+    std::vector<ConnectWay> asked_;   // by connect_by(), and still wanted; one for each uplink
+    std::optional<LinkEnd> way_end_;  // the most informative one
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
     bool has_arrivals_ = false;                 // in in_, and the data loop does not know

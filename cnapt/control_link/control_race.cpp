@@ -29,6 +29,39 @@ std::vector<ConnectWay> ControlClient::Inner::ways(const base::Endpoint& first) 
     return ways;
 }
 
+void ControlClient::Inner::begin_race(std::vector<ConnectWay> ways) {
+    race_ = std::make_unique<ConnectRace>(
+        loop_, std::move(ways), options_.fwmark, kConnectTimeout,
+        ConnectRace::Events{[this](io::UniqueFd fd, size_t number, const ConnectWay& way) {
+                                on_connected(std::move(fd), number, way);
+                            },
+                            [this](int sys_errno) { on_race_lost(sys_errno); }});
+}
+
+void ControlClient::Inner::connect_by(const ControlUplink& uplink) {
+    const auto& addresses = options_.addresses;
+    const auto is_of_version = [&](const base::Endpoint& one) {
+        return one.address.version == uplink.source.version;
+    };
+    if (short_sessions_ > 0 || is_sent_away_ || is_hearsay() ||
+        std::none_of(addresses.begin(), addresses.end(), is_of_version)) {
+        return;
+    }
+    base::Endpoint to = *std::find_if(addresses.begin(), addresses.end(), is_of_version);
+    if (let_in_by_ && is_of_version(*let_in_by_) &&
+        std::find(addresses.begin(), addresses.end(), *let_in_by_) != addresses.end()) {
+        to = *let_in_by_;
+    }
+    std::erase_if(asked_, [&](const ConnectWay& one) { return one.from == uplink; });
+    asked_.push_back({to, uplink});
+    if (race_) {
+        race_->add({to, uplink});
+        return;
+    }
+    attempt_at_ = base::kNever;
+    begin_race({{to, uplink}});
+}
+
 void ControlClient::Inner::on_connected(io::UniqueFd fd, size_t number, const ConnectWay& way) {
     auto connection = std::make_unique<Connection>(std::move(fd));
     Connection& candidate = *connection;
@@ -91,6 +124,7 @@ void ControlClient::Inner::take(Connection& candidate) {
     std::unique_ptr<Connection> winner = std::move(*place);
     candidates_.erase(place);
     end_race();
+    asked_.clear();
     connection_ = std::move(winner);
     // network_changed() compares with it.
     options_.uplinks.of(connection_->remote.address.version) = connection_->uplink;
@@ -118,6 +152,10 @@ void ControlClient::Inner::drop(Connection& candidate) {
 
 // All ways have failed.
 void ControlClient::Inner::on_race_lost(int sys_errno) {
+    if (connection_) {
+        end_race();  // for its place
+        return;
+    }
     if (!way_end_) {
         fail_attempt(sys_errno, race_->first().to);
         return;

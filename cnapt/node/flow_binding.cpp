@@ -137,8 +137,8 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
         view.price = link->price;
         view.is_alive = fit != Fitness::None &&
                         (fit == best || (is_preferred && fit == Fitness::WithoutControl));
-        if (link->session && link->active_slot) {
-            const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt();
+        if (link->session && link->active_slot()) {
+            const auto rtt = link->session->paths().path(*link->active_slot()).smoothed_rtt();
             if (rtt != base::Duration{}) {
                 view.one_way_delay = rtt / 2;
             }

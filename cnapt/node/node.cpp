@@ -18,7 +18,7 @@ using uplinks::Uplink;
 
 namespace {
 
-constexpr base::Duration kHousekeepingInterval = UdpThrottle::kTick;
+constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 constexpr base::Duration kDoubtInterval = base::seconds(1);
 constexpr base::Duration kThroughputInterval = base::seconds(1);
 // The node ignores which of its ports a datagram came to.
@@ -44,7 +44,7 @@ Node::Node(io::EventLoop& loop,
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); })
-    , fallback_timer_(loop, [this] { on_fallback_due(); })
+    , choice_timer_(loop, [this] { on_choice_due(); })
     , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {
     scratch_.load.measure_with(io::EventLoop::clock);
     receiver_.record_to(settings.recording.packets);
@@ -142,8 +142,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         const std::unique_ptr<Session> former = std::move(link.session);
         link.session = std::move(fresh);
         driver_.add(*link.session);
-        link.active_slot.reset();
-        link.is_on_stream = false;
+        link.choice = {};
         // Flows keep their SNAPT and go on in the new association.
         if (former) {
             flows_.for_each([&](Flow& flow) {
@@ -164,7 +163,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
     name_apps(link);
-    update_paths(link, {}, now);
+    add_paths(link, now);  // open_stream() follows, which chooses one
     driver_.touch(*link.session);
     driver_.pump(now);
     return {};
@@ -192,8 +191,8 @@ void Node::request_keepalive(SnaptLink& link) {
 }
 
 void Node::ask(SnaptLink& link) {
-    if (link.session && link.active_slot && !link.is_on_stream) {
-        link.session->paths().ask(*link.active_slot, loop_.now());
+    if (link.session && link.active_slot() && !link.is_on_stream()) {
+        link.session->paths().ask(*link.active_slot(), loop_.now());
         driver_.touch(*link.session);
         driver_.pump(loop_.now());
     }
@@ -426,14 +425,9 @@ void Node::on_housekeeping() {
     follow_snapt_addresses();
     for (const auto& link : links_) {
         measure_throughput(*link, now);
-        end_bars(*link, now);
-        consider_stream(*link, now);
-        watch_throttle(*link, now);
-        retry_udp(*link, now);
-        mend_stream(*link, now);
-        try_next_port(*link, now);
+        choose(*link, now);
         remove_spare_paths(*link);
-        const bool is_without_way = link->session && !link->active_slot;
+        const bool is_without_way = link->session && !link->session->paths().active();
         if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }

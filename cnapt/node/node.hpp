@@ -7,8 +7,7 @@
 #include "cnapt/node/binding_journal.hpp"
 #include "cnapt/node/failure.hpp"
 #include "cnapt/node/node_events.hpp"
-#include "cnapt/node/tcp_fallback.hpp"
-#include "cnapt/node/udp_throttle.hpp"
+#include "cnapt/node/path_choice.hpp"
 #include "cnapt/uplinks/near_links.hpp"
 #include "cnapt/uplinks/on_link.hpp"
 #include "cnapt/uplinks/uplinks.hpp"
@@ -29,6 +28,7 @@
 #include "common/io/wireless_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/session/session.hpp"
+#include "policy/path_manager.hpp"
 #include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
 
@@ -61,11 +61,6 @@ struct NodeSettings {
     dataplane::Recording recording;  // must outlive the Node
 };
 
-// An uplink that falls silent while in use is not used again for this long, doubled each time it
-// recurs, while there is another.
-inline constexpr base::Duration kFirstBar = base::seconds(1);
-inline constexpr base::Duration kLongestBar = base::seconds(60);
-
 // State of one SNAPT.
 struct SnaptLink {
     std::string name;
@@ -74,12 +69,23 @@ struct SnaptLink {
     std::optional<base::IpPrefix> nat64{};
     const base::Endpoint& address() const { return addresses.current(); }  // in use
     uint16_t local_id = 0;                      // wire session id that we listen for
+    session::PathMask hints = 0;                // slots of uplinks of which there is news
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
     control::Allowance allowance;  // the latest one reported
     bool is_up = false;            // keys installed; a path has answered and not died since
     bool is_control_open = false;
-    std::optional<uint8_t> active_slot;
+    policy::PathManager choice;  // of this session
+    // The uplink by which the data goes, and whether it goes over TCP.
+    std::optional<uint8_t> active_slot() const {
+        return choice.active() ? std::optional(choice.active()->uplink) : std::nullopt;
+    }
+    bool is_on_stream() const {
+        return choice.active() && choice.active()->transport == policy::Transport::Tcp;
+    }
+    base::TimePoint choose_at = base::kNever;     // unless something changes before
+    uint64_t traffic = 0;                         // packets sent when looked at last
+    base::TimePoint busy_at{};                    // when packets were last sent or queued
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // when its connection was last tested
     std::string moving_from;
@@ -91,15 +97,6 @@ struct SnaptLink {
         return accept.has_lease(version) && !no_way_out.has(version);
     }
     bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }  // reported
-    // Per slot, for paths that fell silent while in use, or were left because UDP is throttled
-    // there: not used again until then, unless there is no other.
-    struct Bar {
-        base::TimePoint until{};
-        base::Duration span{};
-        base::Duration longest{};  // upper bound of `span`; tells the reasons apart
-    };
-    std::array<Bar, wire::kMaxPaths> bars{};
-    base::TimePoint bar_ends_at = base::kNever;  // the next end of a bar
     // The key is mode and name.
     std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
     base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
@@ -110,22 +107,16 @@ struct SnaptLink {
     uint64_t measured_bytes = 0;
     base::TimePoint measured_at{};
     std::vector<uint16_t> udp_ports;  // the SNAPT's; never empty once accepted
-    base::TimePoint port_taken_at{};
-    dataplane::StreamPort stream;        // into the control link; none while that is not open
-    base::Endpoint stream_address;       // the other end of that link
+    dataplane::StreamPort stream;     // into the control link; none while that is not open
+    base::Endpoint stream_address;    // the other end of that link
+    base::TimePoint stream_opened_at{};
     std::optional<uint8_t> stream_slot;  // the uplink that it was made by
     dataplane::RecentRates rates;        // inner packets
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // outer packets
-    TcpFallback fallback;
-    UdpThrottle throttle;
-    base::TimePoint other_heard_at{};  // another path was heard, while flows were spread
-    session::PathMask throttled = 0;   // slots of the uplinks where it reported throttling
-    bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
-    bool has_route = false;     // whether active_slot had one, at the last change of the network
-    bool is_learned = false;    // from a directory: not kept alive without flows
-    bool is_listed = true;      // gets new flows; otherwise only when no other is up
-    base::TimePoint stream_mended_at{};
-    base::TimePoint doubted_at{};         // SNAPT was asked whether it knows the session
+    bool has_route = false;        // the active uplink had one, at the last change of the network
+    bool is_learned = false;       // from a directory: not kept alive without flows
+    bool is_listed = true;         // gets new flows; otherwise only when no other is up
+    base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     std::vector<base::Endpoint> offered;  // addresses that control tries
     std::string configured;  // address as the configuration has it: a name may not be found
     Failure failure;         // the last one of its login and control link
@@ -193,9 +184,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool lacks_ipv4() const;
     // Control has reached the SNAPT there and knows its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
-    // Control connected by that uplink after others had failed: data uses it too, unless it already
-    // flows.
-    void on_reached_by(SnaptLink& link, uint8_t slot);
     // Keys and parameters of a new or continued association.
     base::Result<void>
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
@@ -336,24 +324,28 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void add_new_paths(SnaptLink& link, base::TimePoint now);
     // All paths but the active one.
     void remove_cut_paths(SnaptLink& link);
-    // Path indexes of the link whose path has that property.
-    template <typename Predicate>
-    static uplinks::Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
-    // The best of the uplinks that are paths of the link.
-    uplinks::Uplink* best_uplink(const SnaptLink& link, uplinks::Uplinks::SlotSet excluded);
-    void choose_uplink(SnaptLink& link, base::TimePoint now);
-    static base::TimePoint silent_since(const SnaptLink& link, base::TimePoint now);
-    void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // `next` takes the uplink's place.
-    void bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, base::TimePoint now);
-    // Bars the path for `first`, doubled each time it recurs.
-    static void bar_uplink(SnaptLink& link,
-                           uint8_t slot,
-                           base::Duration first,
-                           base::Duration longest,
-                           base::TimePoint now);
-    void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
+
+    // node_choice.cpp: what policy::PathManager is told, and its plan carried out.
+    // After every change, and at its deadline.
+    void choose(SnaptLink& link, base::TimePoint now);
+    void on_choice_due();
+    void set_choice_timer();
+    std::vector<policy::UplinkFacts> facts_of(const SnaptLink& link) const;
+    std::vector<policy::PathView> views_of(const SnaptLink& link) const;
+    static bool is_busy(SnaptLink& link, base::TimePoint now);
+    void note_need(SnaptLink& link, base::TimePoint now);
+    void activate(SnaptLink& link,
+                  const std::optional<policy::Candidate>& former,
+                  const policy::Candidate& next,
+                  base::TimePoint now);
+    void enter_stream(SnaptLink& link, bool was_on_stream);
+    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void ask(SnaptLink& link, const policy::Candidate& candidate, base::TimePoint now);
+    std::string name_of(const policy::Candidate& candidate);
+    // Since when the way has been silent; now, if it is not.
+    static base::TimePoint
+    silent_since(const SnaptLink& link, const policy::Candidate& way, base::TimePoint now);
 
     // node_notes.cpp
     // Uplinks without carrier or route.
@@ -380,37 +372,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);
     bool is_cut(uint8_t slot) const;
-    uplinks::Uplinks::SlotSet cut_slots() const;
     static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // Asks all uplinks but that one whether they could take its place.
-    void probe_others(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_pause(base::Duration pause);
-
-    // node_stream.cpp
-    // Decides whether data should go over TCP; sets fallback_timer_ if that depends on time.
-    void consider_stream(SnaptLink& link, base::TimePoint now);
-    void use_stream(SnaptLink& link, const char* reason, base::TimePoint now);
-    // Moves the data to the uplink in that slot, over UDP.
-    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // Tries UDP again while on TCP.
-    void retry_udp(SnaptLink& link, base::TimePoint now);
-    bool may_ask_udp(const SnaptLink& link, const uplinks::Uplink& uplink) const;
-    void ask_next_port(SnaptLink& link, base::TimePoint now);
-    void ask_udp(SnaptLink& link, base::TimePoint now);
-    session::PathMask slots_beside(uint8_t slot) const;
-    static session::PathMask barred_slots(const SnaptLink& link, base::TimePoint now);
-    // Checks whether UDP loses so much that TCP should be tried.
-    void watch_throttle(SnaptLink& link, base::TimePoint now);
-    // Tries another port of the SNAPT when the one in use is silent and TCP does not help.
-    void try_next_port(SnaptLink& link, base::TimePoint now);
-    // Replaces a TCP connection that has been stuck for long.
-    void mend_stream(SnaptLink& link, base::TimePoint now);
-    static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
-    const uplinks::Uplink* other_uplink(const SnaptLink& link, base::TimePoint now);
-    // Connects by another uplink if TCP is silent. False: it is not, or there is no other.
-    bool move_stream(SnaptLink& link, base::TimePoint now);
-    static void take_next_port(SnaptLink& link, base::IpVersion version);
-    void on_fallback_due();
 
     // node_packets.cpp
     void on_tun_readable();
@@ -478,7 +441,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
-    io::DeadlineTimer fallback_timer_;
+    io::DeadlineTimer choice_timer_;
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;

@@ -25,8 +25,10 @@ class NodeEvents {
     on_new_app(SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) = 0;
     // SNAPT does not know the session; ask over control.
     virtual void on_session_doubted(SnaptLink& link) = 0;
-    // Data goes over TCP and nothing comes back: the connection may be dead.
-    virtual void on_stream_stuck(SnaptLink& link) = 0;
+    // A connection by the uplink in that slot is wanted, beside the one that is open.
+    virtual void on_stream_wanted(SnaptLink& link, uint8_t slot) = 0;
+    // Those that are being made beside one that is open are wanted no more.
+    virtual void on_streams_unwanted(SnaptLink& link) = 0;
     // Addresses, routes or interfaces have changed.
     virtual void on_network_changed() = 0;
 };

@@ -38,14 +38,6 @@ bool Node::is_cut(uint8_t slot) const {
     return uplink != nullptr && !uplink->can_carry();
 }
 
-Uplinks::SlotSet Node::cut_slots() const {
-    Uplinks::SlotSet slots;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        slots.set(slot, is_cut(static_cast<uint8_t>(slot)));
-    }
-    return slots;
-}
-
 void Node::on_wireless(const io::WirelessEvent& event) {
     using Kind = io::WirelessEvent::Kind;
     const TimePoint now = loop_.now();
@@ -72,7 +64,7 @@ void Node::on_wireless(const io::WirelessEvent& event) {
 
 void Node::on_signal(uint32_t interface_index, TimePoint now) {
     for (const auto& link : links_) {
-        const Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        const Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || active->interface_index != interface_index) {
             continue;
         }
@@ -80,13 +72,9 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
         const bool is_news = active->is_weak && !paths.path(active->slot).is_suspect;
         paths.suspect(active->slot, active->is_weak);
         if (is_news) {
-            paths.ask(active->slot, now);
+            link->hints |= session::mask_of(active->slot);
         }
-        // So that another path has answered when this one falls silent.
-        if (active->is_weak) {
-            probe_others(*link, active->slot, now);
-        }
-        driver_.touch(*link->session);
+        choose(*link, now);
     }
     driver_.pump(now);
 }
@@ -95,8 +83,8 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
 uint64_t Node::received_on(uint8_t slot) const {
     uint64_t datagrams = 0;
     for (const auto& link : links_) {
-        if (link->session && link->active_slot == slot) {
-            const uint8_t path = link->is_on_stream ? wire::kTcpPath : slot;
+        if (link->session && link->active_slot() == slot) {
+            const uint8_t path = link->is_on_stream() ? wire::kTcpPath : slot;
             datagrams += link->session->paths().path(path).received_datagrams;
         }
     }
@@ -109,7 +97,7 @@ void Node::ask_signals(TimePoint now) {
         return;
     }
     for (const auto& link : links_) {
-        Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || !active->can_carry()) {
             continue;
         }
@@ -131,19 +119,10 @@ void Node::ask_signals(TimePoint now) {
 // A different NAT may be behind another access point.
 void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
-    if (link.active_slot == slot && !link.is_on_stream) {
+    if (link.active_slot() == slot && !link.is_on_stream()) {
         paths.announce_again(now);
     } else {
         paths.ask(slot, now);
-    }
-}
-
-void Node::probe_others(SnaptLink& link, uint8_t slot, TimePoint now) {
-    for (const Uplink* uplink : uplinks_->list()) {
-        const bool has_route = Uplinks::has_route(*uplink, link.addresses, monitor_->snapshot());
-        if (uplink->slot != slot && has_route && uplink->can_carry()) {
-            link.session->paths().probe(uplink->slot, now);
-        }
     }
 }
 
@@ -159,8 +138,11 @@ void Node::on_pause(base::Duration pause) {
             continue;
         }
         link->session->paths().on_pause(now);
-        if (!link->active_slot) {
+        if (!link->active_slot()) {
             link->moving_since = now;
+        }
+        for (const Uplink* uplink : uplinks_->list()) {
+            link->hints |= session::mask_of(uplink->slot);
         }
         if (monitor_) {
             update_paths(*link, {}, now);

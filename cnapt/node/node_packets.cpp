@@ -286,6 +286,7 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     }
     consider_promotion(node_flow, packet->length, now);
     link.session->on_packet(flow, std::move(packet), now);
+    note_need(link, now);
     driver_.touch(*link.session);
 }
 

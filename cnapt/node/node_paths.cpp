@@ -19,16 +19,7 @@ using uplinks::Uplinks;
 namespace {
 
 constexpr size_t kKeptHandovers = 32;
-// A path heard this recently takes over without being asked.
-constexpr base::Duration kProofLifetime = base::seconds(2);
 constexpr base::Duration kControlInterval = base::seconds(2);
-// Stands in for interface and address.
-constexpr const char* kOverTcp = "tcp";
-
-bool is_known(const session::Path& path) {
-    return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-}
-
 }  // namespace
 
 void Node::on_network_changed() {
@@ -101,13 +92,10 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
         } else {
             note_mended(*link, slot, FailureKind::Portal);
         }
-        if (link->session) {
-            if (!is_captive) {
-                link->session->paths().ask_again(slot, now);
-            }
-            choose_uplink(*link, now);
-            driver_.touch(*link->session);
+        if (!is_captive) {
+            link->hints |= session::mask_of(slot);
         }
+        choose(*link, now);
         events_.on_path_moved(*link);
     }
     driver_.pump(now);
@@ -115,11 +103,11 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
 
 bool Node::works(const Uplink& uplink) const {
     return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        const bool is_active = link->active_slot == uplink.slot;
+        const bool is_active = link->active_slot() == uplink.slot;
         if (!link->session) {
             return false;
         }
-        const uint8_t index = is_active && link->is_on_stream ? wire::kTcpPath : uplink.slot;
+        const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         const session::Path& path = link->session->paths().path(index);
         return path.state == session::PathState::Usable ||
                (is_active && link->is_control_open && !path.is_failing());
@@ -128,7 +116,7 @@ bool Node::works(const Uplink& uplink) const {
 
 bool Node::is_needed(const Uplink& uplink) const {
     const auto is_up = [](const auto& link) { return link->is_up; };
-    const auto is_active = [&](const auto& link) { return link->active_slot == uplink.slot; };
+    const auto is_active = [&](const auto& link) { return link->active_slot() == uplink.slot; };
     return std::any_of(links_.begin(), links_.end(), is_active) ||
            std::none_of(links_.begin(), links_.end(), is_up);
 }
@@ -140,12 +128,12 @@ void Node::ask_all(SnaptLink& link) {
     const TimePoint now = loop_.refresh_now();
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
-        if (is_known(paths.path(uplink->slot))) {
+        if (is_added(paths.path(uplink->slot))) {
             paths.ask(uplink->slot, now);
             paths.ask_again(uplink->slot, now);
         }
     }
-    if (link.is_on_stream) {
+    if (link.is_on_stream()) {
         paths.ask(wire::kTcpPath, now);
     }
     const auto active = paths.active();
@@ -156,7 +144,7 @@ void Node::ask_all(SnaptLink& link) {
     driver_.pump(now);
 }
 
-// A path that died of silence is not new: its own announcements revive it.
+// The change of the network may have restored a path.
 void Node::add_paths(SnaptLink& link, TimePoint now) {
     add_new_paths(link, now);
     session::PathSet& paths = link.session->paths();
@@ -165,13 +153,8 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
             continue;
         }
         paths.suspect(uplink->slot, uplink->is_weak);
-        // The change of the network may have restored the path.
-        if (link.is_on_stream) {
-            if (may_ask_udp(link, *uplink)) {
-                paths.retry(uplink->slot, link.addresses.of(uplink->address.version), now);
-            }
-        } else {
-            paths.ask_again(uplink->slot, now);
+        if (paths.path(uplink->slot).is_failing()) {
+            link.hints |= session::mask_of(uplink->slot);
         }
     }
 }
@@ -179,11 +162,11 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
 void Node::add_new_paths(SnaptLink& link, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() || is_known(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
+        if (!uplink->can_carry() || is_added(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
             continue;
         }
         paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
-        if (link.is_on_stream && link.active_slot) {
+        if (link.is_on_stream()) {
             paths.give_up(uplink->slot);  // must answer before it takes over
         }
     }
@@ -193,10 +176,8 @@ void Node::add_new_paths(SnaptLink& link, TimePoint now) {
 // return, another network may be behind them.
 void Node::remove_cut_paths(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() && link.active_slot != uplink->slot) {
+        if (!uplink->can_carry() && link.active_slot() != uplink->slot) {
             link.session->paths().remove(uplink->slot);
-            link.bars[uplink->slot] = {};
-            link.throttled &= static_cast<session::PathMask>(~session::mask_of(uplink->slot));
         }
     }
 }
@@ -210,15 +191,12 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     bool has_lost_way = false;
     for (const uint8_t slot : change.removed) {
         paths.remove(slot);
-        link.bars[slot] = {};
-        link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
-        if (link.active_slot == slot) {
-            if (link.is_on_stream) {
-                link.fallback.on_stream_ended(now);  // the connection has lost its address
-            }
-            link.active_slot.reset();
+        if (link.active_slot() == slot) {
             link.moving_since = now;
             has_lost_way = true;
+        }
+        if (link.stream_slot == slot) {
+            link.stream_slot.reset();  // the connection has lost its address
         }
     }
     add_paths(link, now);
@@ -230,201 +208,39 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     for (const uint8_t slot : change.joined) {
         ask_joined(link, slot, now);
     }
-    const std::optional<uint8_t> former = link.active_slot;
-    choose_uplink(link, now);
+    const std::optional<uint8_t> former = link.active_slot();
+    choose(link, now);
     remove_cut_paths(link);
     remove_spare_paths(link);
-    const Uplink* active = link.active_slot ? uplinks_->at(*link.active_slot) : nullptr;
+    const Uplink* active = link.active_slot() ? uplinks_->at(*link.active_slot()) : nullptr;
     const bool has_route =
         active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
     const bool has_gained_route = !std::exchange(link.has_route, has_route) && has_route;
-    if ((has_lost_way && !link.active_slot) || (has_gained_route && link.active_slot == former)) {
+    if ((has_lost_way && !link.active_slot()) ||
+        (has_gained_route && link.active_slot() == former)) {
         // Control may reach SNAPT by an address that data does not use, or by a route that came
         // after the uplink's.
         events_.on_path_moved(link);
     }
     const session::PathState state =
-        link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
-    if (state == session::PathState::Challenged && !link.is_on_stream) {
+        link.active_slot() ? paths.path(*link.active_slot()).state : session::PathState::Unknown;
+    if (state == session::PathState::Challenged && !link.is_on_stream()) {
         paths.announce_again(now);  // a route may have come
     }
     driver_.touch(*link.session);
 }
 
-template <typename Predicate>
-Uplinks::SlotSet Node::slots_where(const SnaptLink& link, Predicate predicate) {
-    Uplinks::SlotSet slots;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        const auto index = static_cast<uint8_t>(slot);
-        slots.set(slot, predicate(index, link.session->paths().path(index)));
-    }
-    return slots;
-}
-
-Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
-    const Uplinks::SlotSet none =
-        slots_where(link, [](uint8_t, const session::Path& path) { return !is_known(path); });
-    return uplinks_->best_for(link.addresses, monitor_->snapshot(), excluded | none);
-}
-
-// The uplink of the best route. While the active one carries, or may do so again, another must
-// answer before it takes its place.
-void Node::choose_uplink(SnaptLink& link, TimePoint now) {
-    using session::PathState;
-    const io::NetSnapshot& network = monitor_->snapshot();
-    if (link.is_on_stream && link.active_slot) {
-        const Uplink* answers =
-            best_uplink(link, slots_where(link, [this](uint8_t slot, const session::Path& path) {
-                            return path.state != PathState::Usable || is_cut(slot);
-                        }));
-        if (answers != nullptr) {
-            const bool is_other = link.active_slot != answers->slot;
-            base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
-                      link.name.c_str(), answers->interface.c_str());
-            activate(link, answers->slot, now);
-            if (is_other) {
-                events_.on_path_moved(link);
-            }
-        }
-        return;
-    }
-    session::PathSet& paths = link.session->paths();
-    const auto has_route = [&](const Uplink* uplink) {
-        return uplink != nullptr && Uplinks::has_route(*uplink, link.addresses, network);
-    };
-    const auto best_without = [&](auto predicate) {
-        const Uplink* best = best_uplink(link, slots_where(link, predicate));
-        return has_route(best) || !link.active_slot ? best : nullptr;
-    };
-    const auto is_unproven = [&](uint8_t slot, const session::Path& path) {
-        return link.active_slot != slot &&
-               (path.state != PathState::Usable || now - path.heard_at > kProofLifetime);
-    };
-    const Uplink* best = best_without([&](uint8_t slot, const session::Path& path) {
-        return path.is_failing() || is_cut(slot) || link.bars[slot].until > now;
-    });
-    if (best == nullptr) {
-        best = best_without([this](uint8_t slot, const session::Path& path) {
-            return path.is_failing() || is_cut(slot);
-        });
-    }
-    const bool may_carry = link.active_slot && !is_cut(*link.active_slot) &&
-                           paths.path(*link.active_slot).state != PathState::Dead &&
-                           has_route(uplinks_->at(*link.active_slot));
-    const auto is_last_resort = [&](uint8_t slot) {
-        const Uplink* uplink = uplinks_->at(slot);
-        return uplink != nullptr && Uplinks::is_last_resort(*uplink, link.addresses, network);
-    };
-    // A tunnel may be carried by this very session: it must answer first.
-    if (best != nullptr && (may_carry || is_last_resort(best->slot)) &&
-        is_unproven(best->slot, paths.path(best->slot))) {
-        paths.probe(best->slot, now);
-        best = best_without([&](uint8_t slot, const session::Path& path) {
-            return path.is_failing() || is_cut(slot) || is_unproven(slot, path);
-        });
-    }
-    if (best == nullptr && (!link.active_slot || is_cut(*link.active_slot))) {
-        // UDP may be blocked there, and TCP may pass.
-        best = best_without([&](uint8_t slot, const session::Path& path) {
-            return is_cut(slot) || (is_last_resort(slot) && is_unproven(slot, path));
-        });
-    }
-    if (best != nullptr && link.active_slot != best->slot) {
-        activate(link, best->slot, now);
-        events_.on_path_moved(link);
-    }
-}
-
-void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
-    const bool is_wanted = link.session && !link.is_up && link.active_slot != slot;
-    if (!is_wanted || is_cut(slot) || !is_known(link.session->paths().path(slot))) {
-        return;
-    }
-    activate(link, slot, loop_.refresh_now());
-    driver_.touch(*link.session);
-}
-
-void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
-    if (link.moving_since == base::kNever && link.active_slot) {
-        link.moving_since = silent_since(link, now);
-    }
-    if (link.is_on_stream) {
-        link.moving_from = kOverTcp;
-    } else if (link.active_slot) {
-        bar_if_failing(link, *link.active_slot, slot, now);
-        if (const Uplink* former = uplinks_->at(*link.active_slot)) {
-            link.moving_from = former->interface + " " + former->address.to_string();
-        }
-    }
-    link.control_asked_at = now;  // who activates tells that the path has moved
-    if (std::exchange(link.is_on_stream, false)) {
-        leave_stream(link, slot, now);
-    }
-    link.active_slot = slot;
-    if (const Uplink* uplink = uplinks_->at(slot)) {
-        link.addresses.in_use = uplink->address.version;
-    }
-    link.session->paths().activate(slot, now);
-}
-
-// Also bars the other addresses of the interface, if another interface takes over.
-void Node::bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, TimePoint now) {
-    if (!link.session->paths().path(slot).is_failing()) {
-        return;
-    }
-    bar_uplink(link, slot, kFirstBar, kLongestBar, now);
-    const session::PathMask beside = slots_beside(slot);
-    for (uint8_t other = 0; other < wire::kTcpPath; ++other) {
-        if ((beside & session::mask_of(other)) != 0 && (beside & session::mask_of(next)) == 0 &&
-            link.bars[other].until < link.bars[slot].until) {
-            link.bars[other] = link.bars[slot];
-        }
-    }
-}
-
-void Node::bar_uplink(
-    SnaptLink& link, uint8_t slot, base::Duration first, base::Duration longest, TimePoint now) {
-    SnaptLink::Bar& bar = link.bars[slot];
-    const bool is_again = bar.longest == longest && now - bar.until < kLongestBar;
-    bar.longest = longest;
-    bar.span = is_again ? std::min<base::Duration>(bar.span * 2, longest) : first;
-    bar.until = now + bar.span;
-    link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
-}
-
-// Uplinks that were barred may be used again now.
-void Node::end_bars(SnaptLink& link, TimePoint now) {
-    if (link.bar_ends_at > now) {
-        return;
-    }
-    link.bar_ends_at = base::kNever;
-    for (const SnaptLink::Bar& bar : link.bars) {
-        if (bar.until > now) {
-            link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
-        }
-    }
-    if (link.session) {
-        choose_uplink(link, now);
-        driver_.touch(*link.session);
-        driver_.pump(now);
-    }
-}
-
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
-    if (path == wire::kTcpPath && !link->is_on_stream) {
-        link->fallback.on_stream_answered(now);
-        consider_stream(*link, now);
+    if (path == wire::kTcpPath && !link->is_on_stream()) {
+        choose(*link, now);
         return;
     }
     const bool is_first = !link->is_up;
     link->is_up = true;
     note_mended(*link, path, link->path_failures[path].kind);
-    const Uplink* uplink = uplinks_->at(path);
-    const std::string to =
-        path == wire::kTcpPath
-            ? kOverTcp
-            : (uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string());
+    const auto transport = path == wire::kTcpPath ? policy::Transport::Tcp : policy::Transport::Udp;
+    const std::string to = name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
         Handover handover;
@@ -447,7 +263,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     if (is_first) {
         events_.on_link_usable(*link);
     }
-    choose_uplink(*link, now);  // one that had died may be the better one
+    choose(*link, now);  // one that had died may be the better one
 }
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
@@ -455,33 +271,22 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     note_path(*link, path, FailureKind::Silent,
               path == wire::kTcpPath ? "silent: nothing comes back over TCP"
                                      : "silent: nothing comes back over UDP");
-    add_new_paths(*link, now);  // the other IP version of that interface
-    if (session.paths().active() != path) {
-        if (session.paths().path(path).state == session::PathState::Doubtful) {
-            choose_uplink(*link, now);  // it was asked to take over, perhaps
-        }
-        return;
-    }
-    if (session.paths().path(path).state == session::PathState::Doubtful) {
-        probe_others(*link, path, now);  // one takes its place when it answers
+    choose(*link, now);
+    if (session.paths().active() != path ||
+        session.paths().path(path).state != session::PathState::Dead) {
         return;
     }
     link->moving_since = std::min(now, session.paths().path(path).unanswered_since);
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
-        lose_link(*link);
-        return;
     }
-    choose_uplink(*link, now);
-    if (link->active_slot == path) {
-        lose_link(*link);
-    }
+    lose_link(*link);
 }
 
 // A NAT on the way has lost the mappings, or the node has moved: the control link may be dead.
 void Node::on_path_challenged(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
-    if (link->active_slot == path && now - link->control_asked_at >= kControlInterval) {
+    if (link->active_slot() == path && now - link->control_asked_at >= kControlInterval) {
         link->control_asked_at = now;
         events_.on_path_moved(*link);
     }

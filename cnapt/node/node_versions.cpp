@@ -66,7 +66,7 @@ void Node::on_reached(SnaptLink& link,
         link.udp_ports = {address.port};
     }
     // A new association starts where control got through.
-    if (!link.active_slot || !accept.continued) {
+    if (!link.active_slot() || !accept.continued) {
         link.addresses.in_use = address.address.version;
     }
     for (const base::IpVersion version : kBothVersions) {
@@ -137,8 +137,7 @@ void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
             continue;
         }
         link.session->paths().remove(uplink->slot);
-        if (link.active_slot == uplink->slot) {
-            link.active_slot.reset();
+        if (link.active_slot() == uplink->slot) {
             link.moving_since = now;
         }
     }
@@ -151,7 +150,7 @@ bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     if (is_resting(link, uplink, links_, *uplinks_, monitor_->snapshot())) {
         return true;
     }
-    if (!link.session || link.active_slot == uplink.slot) {
+    if (!link.session || link.active_slot() == uplink.slot) {
         return false;
     }
     const session::PathSet& paths = link.session->paths();
@@ -168,7 +167,7 @@ bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
         const bool ranks_before = is_other_version ? other->address.version == link.addresses.in_use
                                                    : uplink.is_deprecated != other->is_deprecated ||
                                                          other->slot < uplink.slot;
-        return may_stand_in && (link.active_slot == other->slot || ranks_before ||
+        return may_stand_in && (link.active_slot() == other->slot || ranks_before ||
                                 !answers(paths.path(uplink.slot)));
     });
 }

@@ -50,8 +50,9 @@ std::vector<PingDesk::Asked> PingDesk::paths_of(const SnaptLink& link) const {
             add(uplink->slot, *uplink);
         }
     }
-    const Uplink* carrier =
-        link.is_on_stream && link.active_slot ? node_.uplinks().at(*link.active_slot) : nullptr;
+    const Uplink* carrier = link.is_on_stream() && link.active_slot()
+                                ? node_.uplinks().at(*link.active_slot())
+                                : nullptr;
     if (carrier != nullptr) {
         add(wire::kTcpPath, *carrier);
     }

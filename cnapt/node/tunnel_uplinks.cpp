@@ -29,10 +29,6 @@ using uplinks::Uplinks;
 
 namespace {
 
-bool is_added(const session::Path& path) {
-    return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-}
-
 // True if a rule of others before those of cnapt takes the packets: they are not captured.
 bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
     const auto rules = routes.rules(version);
@@ -64,7 +60,7 @@ bool may_carry(const SnaptLink& link, const Uplink& uplink, const io::NetSnapsho
         return true;
     }
     const session::Path& path = link.session->paths().path(uplink.slot);
-    const bool is_carrier = link.is_on_stream && link.active_slot == uplink.slot;
+    const bool is_carrier = link.is_on_stream() && link.active_slot() == uplink.slot;
     return is_carrier ? link.session->paths().path(wire::kTcpPath).state != PathState::Dead
                       : !is_added(path) || path.state != PathState::Dead;
 }
@@ -72,10 +68,10 @@ bool may_carry(const SnaptLink& link, const Uplink& uplink, const io::NetSnapsho
 // Only the session of another SNAPT matters: it is not worth disturbing for this one.
 bool carries_any(std::span<const std::unique_ptr<SnaptLink>> links, const Uplink& uplink) {
     return std::any_of(links.begin(), links.end(), [&](const auto& link) {
-        if (!link->session || link->active_slot != uplink.slot) {
+        if (!link->session || link->active_slot() != uplink.slot) {
             return false;
         }
-        const uint8_t path = link->is_on_stream ? wire::kTcpPath : uplink.slot;
+        const uint8_t path = link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         return link->session->paths().path(path).state == PathState::Usable;
     });
 }
@@ -87,7 +83,7 @@ bool is_resting(const SnaptLink& link,
                 std::span<const std::unique_ptr<SnaptLink>> links,
                 const Uplinks& uplinks,
                 const io::NetSnapshot& network) {
-    if (link.active_slot == uplink.slot ||
+    if (link.active_slot() == uplink.slot ||
         !Uplinks::is_last_resort(uplink, link.addresses, network)) {
         return false;
     }
@@ -185,7 +181,7 @@ std::vector<OtherVpn> other_vpns(const Node& node) {
         vpn.is_used = std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* uplink) {
             return uplink->interface == vpn.interface &&
                    std::any_of(node.links().begin(), node.links().end(), [&](const auto& link) {
-                       return link->session && link->active_slot == uplink->slot;
+                       return link->session && link->active_slot() == uplink->slot;
                    });
         });
     }

@@ -155,7 +155,7 @@ ControlUplinks SnaptClient::uplinks() {
     if (uplinks.is_race) {
         add_others(uplinks);
     }
-    const Uplink* active = link_.active_slot ? node_.uplinks().at(*link_.active_slot) : nullptr;
+    const Uplink* active = link_.active_slot() ? node_.uplinks().at(*link_.active_slot()) : nullptr;
     if (active != nullptr) {
         uplinks.preferred = active->address.version;
     }
@@ -196,8 +196,10 @@ void SnaptClient::on_network_changed() {
     path_moved();
 }
 
-void SnaptClient::renew() {
-    client_.renew_by(uplinks());
+void SnaptClient::connect_by(uint8_t slot) {
+    if (const Uplink* uplink = node_.uplinks().at(slot)) {
+        client_.connect_by(control_uplink(*uplink));
+    }
 }
 
 // Follows the data; for the other IP version, and while no data flows, the best route.
@@ -215,7 +217,7 @@ const Uplink* SnaptClient::uplink(base::IpVersion version) const {
         return uplink != nullptr && !unreached_.test(uplink->slot) &&
                Uplinks::has_route(*uplink, there, node_.network());
     };
-    const Uplink* found = link_.active_slot ? uplinks.at(*link_.active_slot) : nullptr;
+    const Uplink* found = link_.active_slot() ? uplinks.at(*link_.active_slot()) : nullptr;
     if (!leads_there(found)) {
         found = uplinks.best_for(there, node_.network(), unreached_);
     }
@@ -261,9 +263,6 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         return;
     }
     Node::note_login(link_, by);
-    if (by && (unreached_.any() || !link_.active_slot)) {
-        node_.on_reached_by(link_, *by);
-    }
     node_.open_stream(link_, client_.stream(), remote, by);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);

@@ -65,8 +65,9 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void path_moved() { client_.network_changed(uplinks()); }
     // The host's network has changed: an unreachable SNAPT may now be reached by the best route.
     void on_network_changed();
-    // The connection may be dead: another one takes its place.
-    void renew();
+    // The next connection is wanted by that uplink, beside the one that is open.
+    void connect_by(uint8_t slot);
+    void stay() { client_.stay(); }
     // Data goes nowhere.
     bool is_lost() const { return !link_.is_up || node::Node::goes_nowhere(link_); }
     // Addresses that it already has do not cause a reconnect.

@@ -50,14 +50,14 @@ void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>&
 // The path has answered since its uplink came, so a prefix of a former network does not count.
 bool SnaptSet::is_reached_by_nat64(const Member& member) {
     const node::SnaptLink& link = member.client->link();
-    if (!member.nat64 || !link.session || !link.active_slot || member.client->is_lost()) {
+    if (!member.nat64 || !link.session || !link.active_slot() || member.client->is_lost()) {
         return false;
     }
-    if (link.is_on_stream) {
+    if (link.is_on_stream()) {
         return link.is_control_open && member.nat64->contains(link.stream_address.address);
     }
     return member.nat64->contains(link.address().address) &&
-           link.session->paths().path(*link.active_slot).has_answered;
+           link.session->paths().path(*link.active_slot()).has_answered;
 }
 
 // A prefix that only a router told is not kept once the router has withdrawn it.

@@ -372,6 +372,21 @@ uint64_t Uplinks::interface_cost(const Uplink& uplink,
     return cost;
 }
 
+uint64_t Uplinks::cost_of(const Uplink& uplink,
+                          const SnaptAddresses& snapt,
+                          const io::NetSnapshot& snapshot) const {
+    const bool is_in_use = uplink.address.version == snapt.in_use;
+    uint64_t cost = interface_cost(uplink, snapt, snapshot);
+    if (cost < kNoRoute && !uplink.can_carry()) {
+        cost = kNoRoute - 1;
+    } else if (cost < kNoRoute && is_last_resort(uplink, snapt, snapshot)) {
+        cost += kLastResort;
+    } else if (cost < kNoRoute && uplink.is_captive) {
+        cost = kCaptive;
+    }
+    return cost * 4 + (uplink.is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
+}
+
 Uplink*
 Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded) {
     Uplink* best = nullptr;
@@ -381,16 +396,7 @@ Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, 
             excluded.test(uplink->slot) || has_better_version(*uplink, snapt, snapshot, excluded)) {
             continue;
         }
-        const bool is_in_use = uplink->address.version == snapt.in_use;
-        uint64_t cost = interface_cost(*uplink, snapt, snapshot);
-        if (cost < kNoRoute && !uplink->can_carry()) {
-            cost = kNoRoute - 1;
-        } else if (cost < kNoRoute && is_last_resort(*uplink, snapt, snapshot)) {
-            cost += kLastResort;
-        } else if (cost < kNoRoute && uplink->is_captive) {
-            cost = kCaptive;
-        }
-        cost = cost * 4 + (uplink->is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
+        const uint64_t cost = cost_of(*uplink, snapt, snapshot);
         if (cost < best_cost) {
             best = uplink.get();
             best_cost = cost;

@@ -110,6 +110,10 @@ class Uplinks {
     // resort, and one that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
+    // The order of best_for: the smallest is best. The SNAPT has an address of its version.
+    uint64_t cost_of(const Uplink& uplink,
+                     const SnaptAddresses& snapt,
+                     const io::NetSnapshot& snapshot) const;
     // Towards the SNAPT's address of its version.
     static bool
     has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);

@@ -31,7 +31,7 @@ claim "the second uplink was in use once" wait_for 10 is_active up2
 metric 200
 claim "and works, but the first is better" wait_for 10 is_active up1
 claim "so it is known" wait_for 5 is_known up2
-# For longer than UdpThrottle::kLatelyHeard, whatever was said last.
+# For so long that no answer of the second uplink is recent.
 is_idle() { cnapt_json paths | json_true "[p['heard_ms_ago'] > 12000 for p in d if p['interface'] == '$1'] == [True]"; }
 claim "it falls silent" wait_for 40 is_idle up2
 exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &

@@ -1,9 +1,10 @@
-// RoamingNode: what cnapt does with the paths of a session (cnapt/node/node_paths.cpp,
-// node_hints.cpp), for the node of a SessionPair: uplinks that come and go, each with an address
-// and two links of its own, and which of them is active. Nothing else moves the session; the test
-// only changes the network. TCP (path 15) is left out.
+// RoamingNode: the node of a SessionPair with uplinks that come and go, each with an address and
+// two links of its own. policy::PathManager chooses the active one, told and carried out as in
+// cnapt/node/node_choice.cpp. Nothing else moves the session; the test only changes the network.
+// TCP (path 15) is left out: PathManagerSim has it.
 #pragma once
 
+#include "policy/path_manager.hpp"
 #include "tests/support/session_pair.hpp"
 
 #include <array>
@@ -17,8 +18,7 @@ class RoamingNode {
         bool is_there = false;
         uint32_t metric = 0;  // of its default route: the smallest is preferred
         uint16_t mtu = 1500;
-        base::TimePoint barred_until{};
-        base::Duration bar{};
+        base::IpAddress address;
     };
 
     // Takes over `pair`: the path that it began with ends. No uplink is there yet.
@@ -41,7 +41,9 @@ class RoamingNode {
 
     const Uplink& uplink(uint8_t slot) const { return uplinks_[slot]; }
     size_t count() const;
-    std::optional<uint8_t> active() const { return active_; }
+    std::optional<uint8_t> active() const {
+        return manager_.active() ? std::optional(manager_.active()->uplink) : std::nullopt;
+    }
     LinkModel& up(uint8_t slot) { return pair_.path_links.at(slot).up; }
     LinkModel& down(uint8_t slot) { return pair_.path_links.at(slot).down; }
 
@@ -49,17 +51,15 @@ class RoamingNode {
     void update();
     void add_paths();
     void choose();
-    void activate(uint8_t slot);
-    void bar_if_failing(uint8_t slot);
-    void on_path_silent(uint8_t slot);
-    void probe_others(uint8_t slot);
-    template <typename Predicate>
-    std::optional<uint8_t> best_without(const Predicate& is_left_out) const;
+    bool is_busy();
 
     SessionPair& pair_;
     std::array<Uplink, kUplinks> uplinks_{};
-    std::optional<uint8_t> active_;
-    base::TimePoint bar_ends_at_ = base::kNever;
+    policy::PathManager manager_;
+    std::vector<uint8_t> hints_;
+    base::TimePoint choose_at_ = base::kNever;
+    uint64_t traffic_ = 0;
+    base::TimePoint busy_at_{};
 };
 
 }  // namespace continuo::tests

@@ -45,10 +45,12 @@ struct Events final : NodeEvents {
                     const std::string& /*name*/,
                     base::PathMode /*mode*/) override {}
     void on_session_doubted(SnaptLink& link) override { doubted.push_back(link.name); }
-    void on_stream_stuck(SnaptLink& /*link*/) override {}
+    void on_stream_wanted(SnaptLink& /*link*/, uint8_t slot) override { wanted.push_back(slot); }
+    void on_streams_unwanted(SnaptLink& /*link*/) override {}
     void on_network_changed() override {}
 
     std::vector<std::string> doubted;
+    std::vector<uint8_t> wanted;  // TCP connections, by uplink
 };
 
 class NodeTest : public test::NetNamespaceTest {
@@ -163,6 +165,8 @@ class NodeTest : public test::NetNamespaceTest {
         keys.epoch = 1;
         node_->on_reached(link, endpoint(address), accept);
         EXPECT_TRUE(node_->establish(link, accept, keys));
+        // No connection follows: the next tick chooses a way.
+        loop_.run_until([&] { return link.active_slot().has_value(); }, base::seconds(1));
         return link;
     }
 
@@ -480,18 +484,27 @@ TEST(NodeNotes, AFailureOfAPathIsOverWhenThatPathLetsIn) {
     EXPECT_FALSE(link.path_failures[0].is_current);
 }
 
-TEST_F(NodeTest, TcpThatCarriedIsAskedAtOnceByTheNextUplinkToo) {
+// Nobody answers there by UDP.
+TEST_F(NodeTest, TcpThatHasAnsweredCarriesAfterTheHeadStartOfUdpAndIsMadeAnewWhenItEnds) {
     SnaptLink& link = establish("192.0.2.1:9347");
-    ASSERT_TRUE(wait([&] { return link.active_slot.has_value(); }));
-    link.is_on_stream = true;
+    ASSERT_TRUE(link.active_slot());
+    const uint8_t slot = *link.active_slot();
+    const auto queue = std::make_shared<dataplane::DatagramQueue>();
+    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    EXPECT_TRUE(wait([&] { return link.is_on_stream(); }));
+    EXPECT_EQ(link.active_slot(), slot);
+    EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
+    events_.wanted.clear();
+    node_->close_stream(link);
+    EXPECT_TRUE(link.is_on_stream());
+    EXPECT_EQ(events_.wanted, std::vector<uint8_t>{slot});
+    node_->open_stream(link, {queue, [] { return true; }}, endpoint("192.0.2.1:9347"), slot);
+    EXPECT_EQ(link.session->paths().active(), uint8_t{wire::kTcpPath});
+    // The connection has lost its address: UDP by another one begins anew.
     ASSERT_TRUE(
         net().shell("ip addr del 192.0.2.2/24 dev up0 && ip addr add 192.0.2.3/24 dev up0 && "
                     "ip route add default via 192.0.2.1"));
-    ASSERT_TRUE(wait([&] { return link.active_slot.has_value() && !link.is_on_stream; }));
-    UdpFacts udp;
-    udp.unanswered_since = loop_.now();
-    udp.was_proven = true;
-    EXPECT_EQ(link.fallback.decide(udp, loop_.now()).step, TcpFallback::Step::AskStream);
+    EXPECT_TRUE(wait([&] { return link.active_slot() && !link.is_on_stream(); }));
 }
 
 }  // namespace

@@ -17,6 +17,15 @@ using Slots = std::vector<uint8_t>;
 
 const SnaptAddresses kSnapt(*base::Endpoint::parse("198.51.100.2:9347"));
 
+// The data of the link goes by that uplink.
+void use(node::SnaptLink& link, uint8_t slot) {
+    policy::UplinkFacts only;
+    only.slot = slot;
+    const std::array<uint16_t, 1> ports = {9347};
+    link.choice = {};
+    static_cast<void>(link.choice.decide({{&only, 1}, {}, ports, 0, {}, false}, {}));
+}
+
 // Two interfaces with the same address, and a default route each.
 class UplinksTest : public test::NetNamespaceTest {
   protected:
@@ -286,9 +295,9 @@ TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself
     EXPECT_FALSE(rests(1));
     snapshot_.links[0].has_carrier = true;
     update();
-    link.active_slot = 1;
+    use(link, 1);
     EXPECT_FALSE(rests(1)) << "it carries until the other one takes over";
-    link.active_slot = 0;
+    use(link, 0);
     EXPECT_TRUE(rests(1));
     const io::RouteEntry of_wifi = snapshot_.routes[0];
     snapshot_.routes.erase(snapshot_.routes.begin());

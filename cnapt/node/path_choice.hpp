@@ -1,0 +1,30 @@
+// What policy::PathManager is told of the paths of a session, and how its questions are asked there
+// (docs/PATHS.md, One model of the choice).
+#pragma once
+
+#include "common/session/session.hpp"
+#include "policy/path_views.hpp"
+
+namespace continuo::cnapt::node {
+
+// Index of the path that the candidate stands for.
+constexpr uint8_t path_of(const policy::Candidate& candidate) {
+    return candidate.transport == policy::Transport::Tcp ? wire::kTcpPath : candidate.uplink;
+}
+
+// The session has a path by that uplink.
+bool is_added(const session::Path& path);
+
+// The path by the uplink in `slot`, over UDP. Bytes and losses downward are the session's, since
+// only the path in use is judged by them.
+policy::PathView view_of_udp(const session::Session& session, uint8_t slot);
+// The open connection by that uplink; it has answered when it was made.
+policy::PathView
+view_of_tcp(const session::Session& session, uint8_t slot, base::TimePoint opened_at);
+
+// One question, by UDP, at that address.
+void ask_path(session::PathSet& paths, const policy::Candidate& candidate, base::TimePoint now);
+// Moves the session there.
+void move_to(session::PathSet& paths, const policy::Candidate& candidate, base::TimePoint now);
+
+}  // namespace continuo::cnapt::node
