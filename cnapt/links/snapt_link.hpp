@@ -44,8 +44,8 @@ struct SnaptLink {
         return choice.active() && choice.active()->transport == policy::Transport::Tcp;
     }
     base::TimePoint choose_at = base::kNever;     // unless something changes before
-    uint64_t traffic = 0;                         // packets sent when looked at last
-    base::TimePoint busy_at{};                    // when packets were last sent or queued
+    uint64_t traffic = 0;                         // packets sent, queued and dropped, when looked at last
+    base::TimePoint busy_at{};                    // when packets last came, as seen then
     base::TimePoint needed_at{};                  // when a packet came for it
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // when its connection was last tested

@@ -107,7 +107,6 @@ bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
            });
 }
 
-// Packets after a pause do not wait for the next tick.
 void LinkChoice::note_need(SnaptLink& link, TimePoint now) {
     if (now - link.busy_at >= kBusyFor) {
         link.busy_at = now;

@@ -44,7 +44,8 @@ class LedgerClock {
     std::optional<Step> look(int64_t& now_us);
     // False where there were too many: usage before it is not to be sealed.
     bool may_seal(const Step& step);
-    // True for the first step after an interval without any.
+    // True for the first step of all, and for each that comes an interval or more after the last one
+    // that this was true for.
     bool note_sealed(const Step& step);
     void follow(const Step& step);
 

@@ -137,7 +137,7 @@ void RefusalAnswers::refuse_up(NodeSession& node,
 
 // Both ends of a TCP connection are told: the program may wait for this packet and send nothing.
 // Earlier data is lost or under way, so the reset may not be the next byte: then the program's host
-// asks (RFC 5961, 3.2), and refuse_up() or the refused flow answers.
+// asks (RFC 5961, 3.2), and refuse_up(), or NodeFlows for a new flow, answers.
 void RefusalAnswers::refuse_down(NodeSession& node,
                                  const packet::PacketSummary& summary,
                                  base::ByteView packet,

@@ -213,7 +213,7 @@ TEST(PathManager, AnotherPortThatAnswersIsActivated) {
     EXPECT_EQ(host.manager.active(), host.moves.back().candidate);
 }
 
-// What was sent to the former port is still owed (schedule 20371 of the simulation).
+// Datagrams to the former port are still owed an answer (schedule 20371 of the simulation).
 TEST(PathManager, AnotherPortThatAnswersIsActivatedWhileTheWayIsDoubtful) {
     PathHost host = host_of(1);
     host.udp_ports = {9347, 443};
