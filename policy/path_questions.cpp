@@ -152,11 +152,19 @@ TimePoint PathManager::due_at(const Look& look, const Option& option) const {
     return is_needed ? std::min(again, memory.asked_at + kLongestConnect) : again;
 }
 
-// A connection by what rests waits for one that is open and need not rest: that would end, and has
-// answered or may still do so.
+// A connection takes the place of the one in use: while that is open and in doubt, it has a head
+// start to recover, as after a pause of its link. A connection by what rests waits for one that is
+// open and need not rest: that would end, and has answered or may still do so.
 TimePoint PathManager::connects_from(const Look& look, const Option& option) const {
     TimePoint from{};
-    if (option.transport == Transport::Udp || option.works() || !rests(option, look.now)) {
+    if (option.transport == Transport::Udp || option.works()) {
+        return from;
+    }
+    if (&option != look.active && trouble_ == Trouble::Silent &&
+        look.active->transport == Transport::Tcp && look.active->view != nullptr) {
+        from = trouble_since_ + kHeadStart;
+    }
+    if (!rests(option, look.now)) {
         return from;
     }
     for (const Option& open : look.options) {

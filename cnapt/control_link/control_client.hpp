@@ -87,7 +87,7 @@ class ControlClientHandler {
     virtual void on_stream_room() = 0;
     // Datagrams that stream() accepted recently may be lost; the stream goes on.
     virtual void on_stream_lost() = 0;
-    // TCP has sent the same bytes again and again without an acknowledgement, or now has one.
+    // TCP gets nothing through, or does so again (io::TcpStall).
     virtual void on_stream_stuck(bool is_stuck) = 0;
     // An attempt failed or an established link was lost; the next attempt starts by itself. A link
     // dropped for network_changed() or restart() is not reported: on_established() follows, or this

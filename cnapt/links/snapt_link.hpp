@@ -75,7 +75,7 @@ struct SnaptLink {
     dataplane::StreamPort stream;     // into the control link; none while that is not open
     base::Endpoint stream_address;    // the other end of that link
     base::TimePoint stream_opened_at{};
-    bool is_stream_stuck = false;        // TCP repeats the same bytes in vain
+    bool is_stream_stuck = false;        // TCP gets nothing through
     std::optional<uint8_t> stream_slot;  // the uplink that it was made by
     bool has_route = false;        // the active uplink had one, at the last change of the network
     bool is_learned = false;       // from a directory: not kept alive without flows

@@ -18,8 +18,8 @@ bool is_added(const session::Path& path);
 // The path by the uplink in `slot`, over UDP. Bytes and losses downward are the session's, since
 // only the path in use is judged by them.
 policy::PathView view_of_udp(const session::Session& session, uint8_t slot);
-// The open connection by that uplink; it has answered when it was made. `is_stuck`: TCP itself has
-// had two time-outs in a row, so it is doubtful before the session can know.
+// The open connection by that uplink; it has answered when it was made. `is_stuck`: TCP gets
+// nothing through (io::TcpStall), so it is doubtful before the session can know.
 policy::PathView view_of_tcp(const session::Session& session,
                              uint8_t slot,
                              base::TimePoint opened_at,

@@ -25,8 +25,10 @@ TcpProgress progress_of(int fd) {
     }
     TcpProgress progress;
     progress.is_owed = info.tcpi_unacked > 0;
-    progress.timeout = std::chrono::microseconds(
-        info.tcpi_rto >> std::min<uint32_t>(info.tcpi_backoff, kMostDoublings));
+    // Probes of a closed window are counted likewise, and double nothing.
+    const uint32_t doublings = progress.is_owed ? info.tcpi_backoff : 0U;
+    progress.timeout =
+        std::chrono::microseconds(info.tcpi_rto >> std::min(doublings, kMostDoublings));
     progress.acknowledged_bytes = info.tcpi_bytes_acked;
     progress.received_bytes = info.tcpi_bytes_received;
     // Bytes that are held and cannot be read are out of order.

@@ -16,7 +16,7 @@ struct TcpProgress {
     uint64_t received_bytes = 0;
 };
 
-// The socket's received bytes must have been read. Values that the kernel does not know are zero.
+// The socket's received bytes must have been read. All zero where it is not TCP.
 TcpProgress progress_of(int fd);
 
 // Keeps in mind since when nothing gets through. Linux counts its time-outs too late for that:
@@ -44,7 +44,7 @@ class TcpStall {
                 since = now;
             }
             bytes = passed;
-            return waits && now - since >= longest;
+            return waits && longest > base::Duration{} && now - since >= longest;
         }
     };
     Wait up_;

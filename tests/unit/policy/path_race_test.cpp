@@ -107,8 +107,7 @@ TEST(PathManager, WhereUdpIsBlockedTcpThatHasJustAnsweredFollowsAfterTheHeadStar
     EXPECT_EQ(host.moves.back().at - began, PathManager::kHeadStart);
 }
 
-// TCP takes over from blocked UDP, and then its uplink fails: UDP is asked once more, but nothing
-// waits for it.
+// TCP takes over from blocked UDP, and then its uplink fails.
 TEST(PathManager, UdpThatLeftItsLastQuestionUnansweredHoldsUpNothing) {
     PathHost host = host_of(3);
     for (uint8_t slot = 0; slot < 3; ++slot) {
@@ -119,9 +118,26 @@ TEST(PathManager, UdpThatLeftItsLastQuestionUnansweredHoldsUpNothing) {
     ASSERT_EQ(host.in_use(), "tcp0");
     const TimePoint since = host.now;
     host.fall_silent(0, Transport::Tcp);
-    EXPECT_EQ(PathHost::names(host.asked, since), "udp1 udp0 tcp1");
-    host.run(milliseconds(20));
+    host.run(PathManager::kHeadStart + milliseconds(20));
     EXPECT_EQ(host.in_use(), "tcp1");
+    EXPECT_EQ(host.moves.back().at - since, PathManager::kHeadStart + milliseconds(20));
+}
+
+TEST(PathManager, ADoubtOfTcpThatIsOverSoonMakesNoConnection) {
+    PathHost host = host_of(2);
+    host.way(0, Transport::Udp).answers = false;
+    host.way(1, Transport::Udp).answers = false;
+    host.fall_silent(0);
+    host.run(seconds(5));
+    ASSERT_EQ(host.in_use(), "tcp0");
+    const TimePoint since = host.now;
+    host.fall_silent(0, Transport::Tcp);
+    host.run(milliseconds(150));
+    host.view(0, Transport::Tcp)->health = path::Health::Usable;
+    host.recover(0, Transport::Tcp);
+    host.run(seconds(1));
+    EXPECT_EQ(host.in_use(), "tcp0");
+    EXPECT_EQ(PathHost::names(host.asked, since).find("tcp1"), std::string::npos);
 }
 
 // Each connection has its head start.
