@@ -15,6 +15,11 @@ int64_t growth(uint64_t now, uint64_t before) {
     return static_cast<int64_t>(now - before);
 }
 
+double rate(uint64_t bytes, Duration span) {
+    const double seconds = std::chrono::duration<double>(span).count();
+    return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+}
+
 }  // namespace
 
 bool LossWindow::Traffic::is_heavy() const {
@@ -29,6 +34,7 @@ bool LossWindow::begins_anew(const PathView& path) const {
            path.up.arrived < latest_.up.arrived || path.down.arrived < latest_.down.arrived;
 }
 
+// A part that is looked at late is longer, but one part all the same.
 void LossWindow::on_time(const PathView& path, TimePoint now) {
     if (has_begun_ && begins_anew(path)) {
         reset();
@@ -39,68 +45,82 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     }
     const PathView before = std::exchange(before_, path);
     const Duration span = now - std::exchange(part_began_, now);
-    if (!std::exchange(has_begun_, true) || span > 2 * kPart) {
-        filled_ = 0;  // nobody looked: nothing was under way
-        is_heavy_ = {};
+    if (!std::exchange(has_begun_, true)) {
         return;
     }
-    Part part;
-    part.span = span;
-    part.ways = {traffic_of(path.up, before.up, 0), traffic_of(path.down, before.down, 1)};
+    const auto growth_of = [](const PathTraffic& traffic, const PathTraffic& former) {
+        return Traffic{growth(traffic.arrived, former.arrived), growth(traffic.lost, former.lost),
+                       traffic.delivered_bytes - former.delivered_bytes};
+    };
+    Traffic up = growth_of(path.up, before.up);
+    const Traffic down = growth_of(path.down, before.down);
     // A box that lets little pass delays nothing. A sender that does not heed losses overflows the
     // queue of a link that works.
     if (path.has_full_queue) {
-        part.ways[0].arrived = 0;
-        part.ways[0].lost = 0;
+        up.arrived = 0;
+        up.lost = 0;
     }
-    std::rotate(parts_.begin(), parts_.begin() + 1, parts_.end());
-    parts_.back() = part;
-    filled_ = std::min(filled_ + 1, kParts);
-    for (size_t way = 0; way < is_heavy_.size(); ++way) {
-        is_heavy_.at(way) = filled_ == kParts && looks_heavy(way);
-    }
+    const uint64_t delivered_bytes = up.delivered_bytes + down.delivered_bytes;
+    episodes_[0].on_part(up, delivered_bytes, span);
+    episodes_[1].on_part(down, delivered_bytes, span);
 }
 
-LossWindow::Traffic
-LossWindow::traffic_of(const PathTraffic& now, const PathTraffic& before, size_t way) const {
-    const int64_t lost = growth(now.lost, before.lost);
-    return {growth(now.arrived, before.arrived), lost, now.delivered_bytes - before.delivered_bytes,
-            lost > 0 && parts_.back().ways.at(way).lost <= 0};
+// The loss may have begun in the middle of its first part: what arrived in that one does not count,
+// nor is it bad. An episode is Page's cumulative sum (1954) of the losses beyond a fifth: where it
+// falls to zero, the next one begins.
+void LossWindow::Episode::on_part(const Traffic& part, uint64_t delivered_bytes, Duration span) {
+    const bool has_begun = since_began_.lost > 0;
+    const double bytes_per_s = rate(part.delivered_bytes, span);
+    const double previous_bytes_per_s = std::exchange(newest_bytes_per_s_, bytes_per_s);
+    since_began_.arrived += part.arrived;
+    since_began_.lost += part.lost;
+    if (!has_begun || !since_began_.is_heavy()) {
+        *this = {};
+        since_began_.lost = std::max<int64_t>(part.lost, 0);
+        newest_bytes_per_s_ = bytes_per_s;
+        former_bytes_per_s_ = std::max(previous_bytes_per_s, bytes_per_s);
+        note({since_began_.lost, false});
+        return;
+    }
+    delivered_bytes_ += delivered_bytes;
+    span_ += span;
+    note({part.lost, is_bad(part, previous_bytes_per_s)});
 }
 
-// The loss may have begun in the middle of its first part: what arrived in that one does not count.
+// A sender that slows down has few to lose: so the fewest are needed only once.
+void LossWindow::Episode::note(const Part& part) {
+    std::rotate(newest_.begin(), newest_.begin() + 1, newest_.end());
+    newest_.back() = part;
+    int64_t lost = 0;
+    for (const Part& each : newest_) {
+        lost += each.lost;
+    }
+    has_lost_many_ = has_lost_many_ || lost >= kFewestLost;
+}
+
 // A part in which nothing was delivered is no throttle: it is one class of which nothing passes,
-// which the session mends. A sender that heeds losses soon has few to lose: so the fewest are
-// needed only to begin.
-bool LossWindow::looks_heavy(size_t way) const {
-    Traffic sum;
-    size_t heavy_parts = 0;
-    for (const Part& part : parts_) {
-        const Traffic& traffic = part.ways.at(way);
-        sum.arrived += sum.lost > 0 ? traffic.arrived : 0;
-        sum.lost += traffic.lost;
-        const bool passes_some = traffic.delivered_bytes > 0 && !traffic.has_begun;
-        heavy_parts += traffic.is_heavy() && passes_some ? 1U : 0U;
-    }
-    return 2 * heavy_parts > kParts && sum.is_heavy() &&
-           (is_heavy_.at(way) || sum.lost >= kFewestLost);
+// which the session mends. A sender that has found the rate of a box may lose nothing for a while:
+// then it goes on at that rate, while a flow that ends becomes slower still.
+bool LossWindow::Episode::is_bad(const Traffic& part, double previous_bytes_per_s) const {
+    const bool has_collapsed = newest_bytes_per_s_ < kCollapse * former_bytes_per_s_;
+    const bool goes_on =
+        newest_.back().is_bad && newest_bytes_per_s_ >= kCollapse * previous_bytes_per_s;
+    return part.delivered_bytes > 0 &&
+           (part.is_heavy() || (has_collapsed && (part.lost > 0 || goes_on)));
+}
+
+bool LossWindow::Episode::is_heavy() const {
+    const auto bad =
+        std::count_if(newest_.begin(), newest_.end(), [](const Part& part) { return part.is_bad; });
+    return has_lost_many_ && 2 * static_cast<size_t>(bad) > kParts;
+}
+
+double LossWindow::Episode::delivered_bytes_per_s() const {
+    return rate(delivered_bytes_, span_);
 }
 
 double LossWindow::delivered_bytes_per_s() const {
-    const auto is_heavy_part = [](const Part& part) {
-        return part.ways[0].is_heavy() || part.ways[1].is_heavy();
-    };
-    // The loss may have begun in the middle of its first part.
-    auto from = std::find_if(parts_.begin(), parts_.end(), is_heavy_part);
-    from = from == parts_.end() || from + 1 == parts_.end() ? parts_.begin() : from + 1;
-    Duration span{};
-    uint64_t bytes = 0;
-    for (; from != parts_.end(); ++from) {
-        span += from->span;
-        bytes += from->ways[0].delivered_bytes + from->ways[1].delivered_bytes;
-    }
-    const double seconds = std::chrono::duration<double>(span).count();
-    return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+    return episodes_[episodes_[1].is_heavy() ? 1 : 0].delivered_bytes_per_s();
 }
 
 }  // namespace continuo::policy

@@ -67,46 +67,81 @@ TEST(LossWindow, AThinFlowTellsNothing) {
     }
 }
 
-TEST(LossWindow, AfterABurstAFifthOfLittleIsEnough) {
-    for (const uint64_t arrived : {uint64_t{4}, uint64_t{5}}) {
+// The sender slows down to what the box lets pass, and soon loses little or nothing.
+TEST(LossWindow, ACollapseWithLossIsHeavyHoweverLittleIsLostSince) {
+    const auto is_heavy = [](std::initializer_list<std::pair<uint64_t, uint64_t>> parts) {
         Watched watched;
-        watched.down(1200, 0);
-        watched.down(1100, 100);  // began in the middle
-        watched.down(arrived, 1);
-        watched.down(arrived, 1);
-        EXPECT_EQ(watched.window.is_heavy(), arrived == 4);
+        watched.down(900, 0);
+        for (const auto& [arrived, lost] : parts) {
+            EXPECT_FALSE(watched.window.is_heavy());
+            watched.down(arrived, lost);
+        }
+        return watched.window.is_heavy();
+    };
+    EXPECT_TRUE(is_heavy({{500, 130}, {18, 16}, {16, 2}}));
+    EXPECT_TRUE(is_heavy({{500, 130}, {16, 2}, {18, 16}}));
+    EXPECT_TRUE(is_heavy({{500, 130}, {18, 16}, {14, 0}}));
+    EXPECT_TRUE(is_heavy({{500, 130}, {0, 3}, {16, 2}, {16, 2}}));  // a time-out of the sender
+    EXPECT_TRUE(is_heavy({{850, 48}, {16, 2}, {18, 2}}));           // few in that part
+    EXPECT_FALSE(is_heavy({{500, 45}, {16, 2}, {16, 2}}));          // too few
+}
+
+// Two halvings are congestion control.
+TEST(LossWindow, ASenderThatHalvesItsRateTwiceHasNotCollapsed) {
+    for (const uint64_t arrived : {uint64_t{249}, uint64_t{250}}) {
+        Watched watched;
+        watched.down(1000, 0);
+        watched.down(500, 250);
+        watched.down(arrived, 10);
+        watched.down(arrived, 10);
+        EXPECT_EQ(watched.window.is_heavy(), arrived == 249);
     }
 }
 
-TEST(LossWindow, HeavyLossLastsWhileMostPartsAreHeavy) {
+// A page that has loaded keeps connections open, which carry little.
+TEST(LossWindow, AFlowThatEndsAfterABurstOfLossIsNoCollapse) {
+    for (const uint64_t late : {uint64_t{0}, uint64_t{100}}) {
+        Watched watched;
+        watched.down(1000, 0);
+        watched.down(800, 150);
+        watched.down(300, late);
+        for (int n = 0; n < 4; ++n) {
+            watched.down(5, 0);
+            EXPECT_FALSE(watched.window.is_heavy()) << late << " " << n;
+        }
+    }
+}
+
+TEST(LossWindow, HeavyLossLastsWhileMostPartsAreBad) {
     Watched watched;
-    watched.down(1100, 100);
+    watched.down(60, 100);
     for (int n = 0; n < 10; ++n) {
-        watched.down(10, 4);
+        watched.down(20, 8);
     }
     EXPECT_TRUE(watched.window.is_heavy());
-    watched.down(13, 2);
+    watched.down(26, 4);
     EXPECT_TRUE(watched.window.is_heavy());
-    watched.down(13, 2);
+    watched.down(26, 4);
     EXPECT_FALSE(watched.window.is_heavy());
-    watched.down(10, 4);
-    watched.down(10, 4);
+    watched.down(20, 8);
     EXPECT_FALSE(watched.window.is_heavy());
+    watched.down(20, 8);
+    EXPECT_TRUE(watched.window.is_heavy());
 }
 
-TEST(LossWindow, HeavyLossIsForgottenWithTheWindow) {
-    Watched watched;
-    for (int n = 0; n < 3; ++n) {
-        watched.down(50, 50);
-    }
-    ASSERT_TRUE(watched.window.is_heavy());
-    watched.now += seconds(1);
-    watched.pass();
-    EXPECT_FALSE(watched.window.is_heavy());
-    for (int n = 0; n < 3; ++n) {
+TEST(LossWindow, HeavyLossIsForgottenOnceLessThanAFifthIsLostInAll) {
+    for (const uint64_t arrived : {uint64_t{500}, uint64_t{501}}) {
+        Watched watched;
+        for (int n = 0; n < 3; ++n) {
+            watched.down(50, 50);
+        }
+        ASSERT_TRUE(watched.window.is_heavy());
+        watched.down(arrived, 0);  // with the 100 before: four times what was lost
         watched.down(5, 5);
+        watched.down(5, 5);
+        watched.down(5, 5);
+        EXPECT_EQ(watched.window.is_heavy(), arrived == 500);
     }
-    EXPECT_FALSE(watched.window.is_heavy());
 }
 
 TEST(LossWindow, AnOverflowingQueueIsNotUpwards) {
@@ -180,13 +215,17 @@ TEST(LossWindow, CountersThatBeginAnewTellNothingOfThePathBefore) {
     EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 100'000);
 }
 
-TEST(LossWindow, WhatNobodyLookedAtTellsNothing) {
+TEST(LossWindow, APartThatIsLookedAtLateIsOnePart) {
     Watched watched;
-    watched.down(50, 50);
-    watched.down(50, 50);
-    watched.now += seconds(1);
-    watched.down(50, 50);
+    watched.down(900, 0);
+    watched.now += seconds(2);
+    watched.down(500, 130);
+    watched.down(18, 16);
     EXPECT_FALSE(watched.window.is_heavy());
+    watched.now += seconds(1);
+    watched.down(40, 30);
+    EXPECT_TRUE(watched.window.is_heavy());
+    EXPECT_DOUBLE_EQ(watched.window.delivered_bytes_per_s(), 29'000);
 }
 
 // --- TcpTrial
