@@ -72,6 +72,17 @@ struct SessionSettings {
     // Rate of inner packets sent, in IP bytes; packets above it wait in their class. Sessions may
     // share one. Must outlive them; null: no limit.
     base::TokenBucket* rate = nullptr;
+
+    // The side of packets sent from here that is the node.
+    packet::NodeSide sends_side() const {
+        return role == Role::Node ? packet::NodeSide::Source : packet::NodeSide::Destination;
+    }
+    packet::NodeSide receives_side() const {
+        return role == Role::Node ? packet::NodeSide::Destination : packet::NodeSide::Source;
+    }
+    const base::IpAddress& node_address(base::IpVersion version) const {
+        return version == base::IpVersion::V4 ? node_ipv4 : node_ipv6;
+    }
 };
 
 // About 60 sessions with both rings at their own limits.

@@ -1,8 +1,7 @@
-// Super-packets: their segments leave as datagrams of one length, in runs for UDP_SEGMENT, or are
-// cut up for aggregates (docs/PROTOCOL.md section 6.3).
-#include "common/compress/incompressible.hpp"
+#include "common/session/super_sender.hpp"
+
+#include "common/base/assert.hpp"
 #include "common/packet/segmenter.hpp"
-#include "common/session/session.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +9,6 @@
 namespace continuo::session {
 
 using base::ByteWriter;
-using base::DropReason;
 using base::index_of;
 using base::MutableByteView;
 using base::PathMode;
@@ -35,55 +33,73 @@ size_t order_bytes(bool is_striped, const Flow& flow) {
 
 }  // namespace
 
-bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& batch, TimePoint now) {
-    ClassState& state = classes_[index_of(traffic_class)];
-    SuperRun run;
+SuperSender::SuperSender(SessionCore& core, const Parts& parts)
+    : scratch_(core.scratch), paths_(core.paths), flows_(core.flows), parts_(parts) {}
+
+void SuperSender::send(SendClass& state, Way way, TransmitBatch& batch, TimePoint now) {
+    Run run;
     run.item = state.queue.take();
-    Flow& flow = *run.item.flow;
-    const packet::Offload& offload = run.item.packet->offload;
-    auto regular = packet::parse_regular(run.item.packet->bytes(), offload);
-    auto draft = start_draft(way, traffic_class, batch);
-    const auto copy = copy_way(traffic_class, way, now);
-    const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
-    if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
-        draft->epoch->encoder.wants_floor() || is_copied) {
-        cut_or_drop(state, std::move(run.item));
-        return true;
+    const auto regular = packet::parse_regular(run.item.packet->bytes(), run.item.packet->offload);
+    auto draft = parts_.sealer.start(way, state.traffic_class, batch);
+    if (!regular || !draft || !may_leave(*draft, run, way, now)) {
+        parts_.cutter.cut_or_drop(state, std::move(run.item));
+        return;
     }
     run.regular = *regular;
-    const auto payload_bytes = static_cast<uint32_t>(regular->payload.size());
-    run.segment_bytes = offload.segment_bytes;
-    run.segments =
-        std::max<uint32_t>(1, (payload_bytes + run.segment_bytes - 1) / run.segment_bytes);
-    run.last_bytes = payload_bytes - (run.segments - 1) * run.segment_bytes;
-    run.form = draft->epoch->encoder.plan_segments(flow.index, regular->fields, run.segment_bytes,
-                                                   run.segments, run.last_bytes, now);
-    if (!fits_super(*draft, run, way)) {
-        cut_or_drop(state, std::move(run.item));
-        return true;
+    plan(*draft, run, now);
+    if (!fits(*draft, run, way)) {
+        parts_.cutter.cut_or_drop(state, std::move(run.item));
+        return;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
-    const PathMask fitting = way.paths;
-    for (uint32_t done = 0; done < run.segments;) {
-        done += send_run(*draft, run, way, done, batch, now);
-        if (way.is_striped && done < run.segments) {
-            // Which it fits is known of the paths of the first run.
-            const auto next = way_of(flow, *run.item.packet, now);
-            if (next && next->is_striped && (fitting & mask_of(next->destination.path)) != 0) {
-                way = *next;
-            }
-            draft = start_draft(way, traffic_class, batch);
-        }
-        CTN_ASSERT(draft.has_value());
-    }
+    send_all(state, *draft, run, way, batch, now);
     ++state.counters.super_packets;
     state.counters.super_segments += run.segments;
     state.counters.packets_alone += run.segments;
-    return true;
+}
+
+bool SuperSender::may_leave(const Draft& draft,
+                            const Run& run,
+                            const Way& way,
+                            TimePoint now) const {
+    const Flow& flow = *run.item.flow;
+    const auto copy = parts_.copies.way(draft.header.traffic_class, way, now);
+    const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
+    return flows_.has(flow) && run.item.packet->offload.segment_bytes != 0 &&
+           !draft.epoch->encoder.wants_floor() && !is_copied;
+}
+
+void SuperSender::plan(Draft& draft, Run& run, TimePoint now) {
+    const auto payload_bytes = static_cast<uint32_t>(run.regular.payload.size());
+    run.segment_bytes = run.item.packet->offload.segment_bytes;
+    run.segments =
+        std::max<uint32_t>(1, (payload_bytes + run.segment_bytes - 1) / run.segment_bytes);
+    run.last_bytes = payload_bytes - (run.segments - 1) * run.segment_bytes;
+    run.form =
+        draft.epoch->encoder.plan_segments(run.item.flow->index, run.regular.fields,
+                                           run.segment_bytes, run.segments, run.last_bytes, now);
+}
+
+void SuperSender::send_all(
+    SendClass& state, Draft draft, const Run& run, Way way, TransmitBatch& batch, TimePoint now) {
+    const PathMask fitting = way.paths;
+    for (uint32_t done = 0; done < run.segments;) {
+        done += send_run(state, draft, run, way, done, batch, now);
+        if (way.is_striped && done < run.segments) {
+            // It is known to fit the paths of the first run only.
+            const auto next = parts_.queues.way_of(*run.item.flow, *run.item.packet, now);
+            if (next && next->is_striped && (fitting & mask_of(next->destination.path)) != 0) {
+                way = *next;
+            }
+            const auto started = parts_.sealer.start(way, state.traffic_class, batch);
+            CTN_ASSERT(started.has_value());
+            draft = *started;
+        }
+    }
 }
 
 // For a striped flow, in the widest form, whatever path it takes.
-bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way) const {
+bool SuperSender::fits(const Draft& draft, const Run& run, const Way& way) const {
     const bool is_long = way.is_striped || wire::needs_long_form(draft.space->next + run.segments,
                                                                  draft.space->highest_acknowledged);
     const size_t header = is_long ? wire::kLongHeaderBytes : wire::kShortHeaderBytes;
@@ -109,13 +125,13 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
 }
 
 // Seals the segments from number `done` on that leave in one call; returns how many.
-uint32_t Session::send_run(Draft& draft,
-                           const SuperRun& run,
-                           const Way& way,
-                           uint32_t done,
-                           TransmitBatch& batch,
-                           TimePoint now) {
-    ClassState& state = classes_[index_of(draft.header.traffic_class)];
+uint32_t SuperSender::send_run(SendClass& state,
+                               Draft& draft,
+                               const Run& run,
+                               const Way& way,
+                               uint32_t done,
+                               TransmitBatch& batch,
+                               TimePoint now) {
     EpochState& epoch = *draft.epoch;
     Flow& flow = *run.item.flow;
     // One header form for the whole run keeps the datagrams equal in length.
@@ -148,7 +164,7 @@ uint32_t Session::send_run(Draft& draft,
     info.bytes = static_cast<uint32_t>(used);
     info.segment_bytes = static_cast<uint32_t>(datagram_bytes);
     info.count = static_cast<uint16_t>(count);
-    commit(info, batch, now);
+    parts_.sealer.commit(info, batch, now);
     state.counters.packets += count;
     state.counters.datagrams += count;
     state.counters.inner_bytes += inner;
@@ -158,18 +174,18 @@ uint32_t Session::send_run(Draft& draft,
 
 // Writes the datagrams of these segments one after the other, ready to be sealed; returns their
 // bytes.
-size_t Session::write_segments(Draft& draft,
-                               const SuperRun& run,
-                               const Way& way,
-                               uint32_t done,
-                               uint32_t count,
-                               MutableByteView arena,
-                               TimePoint now) {
+size_t SuperSender::write_segments(Draft& draft,
+                                   const Run& run,
+                                   const Way& way,
+                                   uint32_t done,
+                                   uint32_t count,
+                                   MutableByteView arena,
+                                   TimePoint now) {
     Flow& flow = *run.item.flow;
     const size_t header_bytes = draft.header.size();
     const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
                          run.form.header_bytes + draft.epoch->sealer->tag_bytes();
-    const bool is_kept = is_silent(way, draft.header.traffic_class, now);
+    const bool is_kept = parts_.kept.is_silent(way, draft.header.traffic_class, now);
     size_t used = 0;
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t segment = done + i;
@@ -188,8 +204,8 @@ size_t Session::write_segments(Draft& draft,
             const size_t length = packet::write_segment(
                 run.item.packet->bytes(), run.item.packet->offload, segment,
                 MutableByteView(scratch_.whole.get(), packet::kLargeBufferBytes));
-            keep(draft, draft.space->next + i, flow, MutableByteView(scratch_.whole.get(), length),
-                 now);
+            parts_.kept.keep(draft, draft.space->next + i, flow,
+                             MutableByteView(scratch_.whole.get(), length), now);
         }
         constexpr uint8_t kLastRawSlot0 = 0x40;  // wire::SectionHead{}.serialize_last
         writer.u8(kLastRawSlot0);
@@ -204,93 +220,6 @@ size_t Session::write_segments(Draft& draft,
         used += datagram.size();
     }
     return used;
-}
-
-bool Session::is_compressible(const ClassState& state,
-                              const Flow& flow,
-                              const packet::Packet& super) {
-    if (state.settings.compression_level == 0 || !flow.may_compress) {
-        return false;
-    }
-    const base::ByteView payload = packet::super_payload(super.bytes(), super.offload);
-    return !payload.empty() && !compress::is_incompressible(payload);
-}
-
-// Judges the next super-packet in the queue.
-bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint now) {
-    if (!is_compressible(state, *state.queue.peek_flow(), *state.queue.peek())) {
-        return false;
-    }
-    const path::Measured& measured = paths_.path(way.destination.path).measured();
-    const PathPace pace{measured.is_full || measured.was_full, measured.bytes_per_s};
-    return !state.settings.is_compression_automatic ||
-           compression_.may_compress(scratch_.load, pace, now);
-}
-
-// Replaces the next super-packet in the queue by its segments if compression is worth it.
-bool Session::compress_next(ClassState& state, const Way& way, TimePoint now) {
-    if (!is_worth_compressing(state, way, now)) {
-        return false;
-    }
-    ClassQueue::Item super = state.queue.take();
-    if (!cut_into_segments(state, super)) {
-        state.queue.put_back(std::move(super));
-        return false;
-    }
-    return true;
-}
-
-// Puts the packets that the kernel would have cut in the place of the super-packet, which was taken
-// from the head of the queue. False, with everything unchanged, when the super-packet is
-// inconsistent or the pool has too few packets.
-bool Session::cut_into_segments(ClassState& state, ClassQueue::Item& item) {
-    packet::Packet& super = *item.packet;
-    packet::PacketPool& pool = *super.pool;
-    const uint32_t count = packet::segment_count(super.bytes(), super.offload);
-    if (count == 0) {
-        return false;
-    }
-    const size_t capacity =
-        size_t{super.offload.segment_bytes} + 128;  // headers are at most 40 + 60
-    packet::Packet* last = nullptr;                 // a list from the last one to the first
-    const auto take_last = [&last] {
-        packet::PacketPtr packet(last);
-        last = std::exchange(packet->next, nullptr);
-        return packet;
-    };
-    for (uint32_t i = 0; i < count; ++i) {
-        packet::PacketPtr segment = pool.take(capacity);
-        const size_t length =
-            segment == nullptr
-                ? 0
-                : packet::write_segment(super.bytes(), super.offload, i, segment->buffer());
-        if (length == 0) {
-            while (last != nullptr) {
-                take_last();
-            }
-            return false;
-        }
-        segment->length = static_cast<uint32_t>(length);
-        segment->queued_at = super.queued_at;
-        segment->next = last;
-        last = segment.release();
-    }
-    while (last != nullptr) {
-        state.queue.put_back({item.flow, take_last()});
-    }
-    item = {};
-    ++state.counters.software_segmented;
-    return true;
-}
-
-// Handles a super-packet that cannot leave as one.
-void Session::cut_or_drop(ClassState& state, ClassQueue::Item item) {
-    const uint32_t count = packet::segment_count(item.packet->bytes(), item.packet->offload);
-    if (count == 0) {
-        drops_.add(DropReason::MalformedPacket);
-    } else if (!cut_into_segments(state, item)) {
-        drops_.add(DropReason::PoolEmpty, count);
-    }
 }
 
 }  // namespace continuo::session

@@ -1,11 +1,10 @@
-// Packets of a received datagram: restored, put in order, delivered to the daemon, counted.
-#include "common/flow/counter_values.hpp"
+#include "common/session/delivery.hpp"
+
+#include "common/flow/attribution.hpp"
 #include "common/packet/rewrite.hpp"
-#include "common/session/session.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace continuo::session {
 
@@ -17,68 +16,49 @@ using flow::Flow;
 
 namespace {
 
-size_t inner_bytes(const elision::DecodedEntry& entry) {
-    switch (entry.kind) {
-    case elision::EntryKind::Context:
-        return 0;
-    case elision::EntryKind::Whole:
-        return entry.payload.size();
-    default:
-        return entry.payload.size() + entry.fields.header_bytes();
-    }
-}
+// The resequencer's memory is freed when it was not needed for this long.
+constexpr Duration kTrimAfter = base::seconds(30);
 
 }  // namespace
 
-// Charges the packets of the datagram to the session's expansion budget. As many bytes as were
-// received are free, and compressed sections are already paid for. False: the budget is used up.
-// The body is then void, so that the sender and the resequencer know that nothing was delivered.
-bool Session::pays_for_packets(const Opened& opened, TimePoint now) {
-    if (settings_.role != Role::Snapt) {
-        return true;
-    }
-    size_t inner = 0;
-    for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
-        inner += inner_bytes(entry);
-    }
-    if (expansion_.spend(inner - std::min(paid_bytes_, inner), now)) {
-        return true;
-    }
-    drops_.add(DropReason::InflationLimit);
-    return false;
-}
+Delivery::Delivery(SessionCore& core)
+    : core_(core)
+    , settings_(core.settings)
+    , host_(core.host)
+    , scratch_(core.scratch)
+    , drops_(core.drops)
+    , flows_(core.flows)
+    , resequencer_(core.settings.memory) {}
 
-void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
-    const auto entries = opened.epoch->decoder.entries();
-    const uint32_t own = outer_bytes_of(opened);
+void Delivery::deliver(const Opened& opened, const BodyFacts& facts, TimePoint now) {
+    const wire::Order* const order = facts.order ? &*facts.order : nullptr;
     scratch_.members.clear();
     Ordering ordering{order};
-    for (const elision::DecodedEntry& entry : entries) {
+    for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
         const size_t inner = inner_bytes(entry);
         Flow* flow = deliver_entry(opened, entry, ordering, now);
         if (flow == nullptr) {
             continue;
         }
-        counters_.inner_bytes_received += inner;
+        core_.counters.inner_bytes_received += inner;
         scratch_.members.add(*flow, static_cast<uint32_t>(inner));
     }
     for (size_t i = 0; order != nullptr && i < order->count; ++i) {
         deliver_held(order->places[i].index, now);
     }
-    attribute_received(opened.header.path, own,
-                       counters_.overhead[base::index_of(opened.header.traffic_class)].received);
+    attribute(opened, facts);
 }
 
 // A flow's packets in this datagram share one place. The resequencer gets it once the flow is
 // known: a late datagram may belong to the flow that had the index before.
-bool Session::is_held(const Opened& opened,
-                      const elision::DecodedEntry& entry,
-                      Flow& flow,
-                      const packet::HeaderFields& fields,
-                      Ordering& ordering,
-                      TimePoint now) {
+bool Delivery::is_held(const Opened& opened,
+                       const elision::DecodedEntry& entry,
+                       Flow& flow,
+                       const packet::HeaderFields& fields,
+                       Ordering& ordering,
+                       TimePoint now) {
     const wire::Order* const order = ordering.order;
-    if (order == nullptr || flow_at(entry.index) != &flow) {
+    if (order == nullptr || flows_.at(entry.index) != &flow) {
         return false;
     }
     const wire::Order::Place* const place = order->find(entry.index);
@@ -86,7 +66,7 @@ bool Session::is_held(const Opened& opened,
         return false;
     }
     const Duration bound =
-        classes_[base::index_of(opened.header.traffic_class)].settings.resequence;
+        settings_.classes[base::index_of(opened.header.traffic_class)].resequence;
     const uint32_t bit = 1U << (place - order->places.data());
     if ((ordering.met & bit) == 0) {
         ordering.met |= bit;
@@ -98,74 +78,66 @@ bool Session::is_held(const Opened& opened,
            resequencer_.hold(*place, flow, fields, entry.payload, bound, now);
 }
 
-void Session::deliver_held(uint32_t index, TimePoint now) {
+void Delivery::deliver_held(uint32_t index, TimePoint now) {
     while (Resequencer::Held* held = resequencer_.take(index, now)) {
-        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        host_.deliver(core_.session, *held->flow, held->fields, held->payload, now);
         resequencer_.done(*held);
     }
 }
 
-// True when there was something to deliver.
-bool Session::deliver_due(TimePoint now) {
+bool Delivery::deliver_due(TimePoint now) {
     bool is_any = false;
     while (Resequencer::Held* held = resequencer_.take_due(now)) {
-        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        host_.deliver(core_.session, *held->flow, held->fields, held->payload, now);
         resequencer_.done(*held);
         is_any = true;
     }
     return is_any;
 }
 
+void Delivery::on_time(TimePoint now) {
+    resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
+}
+
+void Delivery::forget(uint32_t index) {
+    drops_.add(DropReason::QueueFull, resequencer_.forget(index));
+}
+
 // Delivery may have ended a flow, and detach() removed it. Counters are looked up only now.
-void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead) {
+void Delivery::attribute(const Opened& opened, const BodyFacts& facts) {
+    const Path& path = core_.paths.path(opened.header.path);
+    uint64_t& overhead =
+        core_.counters.overhead[base::index_of(opened.header.traffic_class)].received;
     auto& shares = scratch_.shares;
     shares.clear();
     for (const ReceivedMembers::Member& member : scratch_.members.all()) {
         if (member.flow != nullptr && member.flow->counters != nullptr &&
             shares.size() < flow::kMaxAttributionMembers) {
             shares.push_back({&member.flow->counters->counters, member.inner_bytes});
-            count_way(*member.flow, path, member.packets, 0);
+            if (settings_.role == Role::Snapt) {
+                SessionFlows::count_way(*member.flow, path, core_.counters.handovers,
+                                        member.packets, 0);
+            }
         }
     }
     scratch_.members.clear();
     // The cost of pieces is booked as overhead until their packet is whole.
-    overhead += pieces_outer_bytes_;
-    own -= pieces_outer_bytes_;
+    overhead += facts.pieces_outer_bytes;
+    const uint32_t own = opened.outer_bytes() - facts.pieces_outer_bytes;
     if (shares.empty()) {
         overhead += own;
         return;
     }
-    overhead -= std::min<uint64_t>(overhead, split_outer_bytes_);
+    overhead -= std::min<uint64_t>(overhead, facts.split_outer_bytes);
     const auto direction =
         settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
-    flow::attribute(shares, own + split_outer_bytes_, direction);
+    flow::attribute(shares, own + facts.split_outer_bytes, direction);
 }
 
-// Records the path that `packets` packets of the flow took; at SNAPT only, which keeps the records.
-// Moves of the session count for a flow from its first packet on. `waited_us`: of the packets
-// together, here.
-void Session::count_way(Flow& flow, uint8_t path, uint32_t packets, uint64_t waited_us) const {
-    if (settings_.role != Role::Snapt || packets == 0) {
-        return;
-    }
-    flow::LiveCounters& counters = flow.counters->counters;
-    const auto moves = static_cast<uint32_t>(counters_.handovers);
-    const uint32_t seen = std::exchange(flow.paths.moves_seen, moves);
-    if (seen != moves && seen != flow::FlowPaths::kNotSeen) {
-        flow::add(counters.handovers, moves - seen);
-    }
-    const path::RttEstimator& rtt = paths_.path(path).rtt();
-    if (rtt.has_sample()) {
-        const auto one_way_us = static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2));
-        flow::count_delay(counters, one_way_us + waited_us / packets,
-                          static_cast<uint64_t>(base::to_us(rtt.variation() / 2)), packets);
-    }
-}
-
-Flow* Session::deliver_entry(const Opened& opened,
-                             const elision::DecodedEntry& entry,
-                             Ordering& ordering,
-                             TimePoint now) {
+Flow* Delivery::deliver_entry(const Opened& opened,
+                              const elision::DecodedEntry& entry,
+                              Ordering& ordering,
+                              TimePoint now) {
     if (entry.kind == elision::EntryKind::Whole) {
         if (entry.payload.empty() || entry.payload.size() > packet::kLargeBufferBytes) {
             drops_.add(DropReason::MalformedPacket);
@@ -174,11 +146,12 @@ Flow* Session::deliver_entry(const Opened& opened,
         const MutableByteView whole(scratch_.whole.get(), entry.payload.size());
         std::memcpy(whole.data(), entry.payload.data(), whole.size());
         const auto version = whole[0] >> 4 == 6 ? base::IpVersion::V6 : base::IpVersion::V4;
-        if (!packet::rewrite_node_address(whole, receives_side(), node_address(version), false)) {
+        if (!packet::rewrite_node_address(whole, settings_.receives_side(),
+                                          settings_.node_address(version), false)) {
             drops_.add(DropReason::MalformedPacket);
             return nullptr;
         }
-        return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
+        return host_.deliver_whole(core_.session, opened.header.traffic_class, whole, now);
     }
     packet::HeaderFields fields = entry.fields;
     Flow* flow = flow_of_entry(opened, entry, fields, now);
@@ -190,20 +163,20 @@ Flow* Session::deliver_entry(const Opened& opened,
         return flow;
     }
     if (!is_held(opened, entry, *flow, fields, ordering, now)) {
-        host_.deliver(*this, *flow, fields, entry.payload, now);
+        host_.deliver(core_.session, *flow, fields, entry.payload, now);
     }
     return flow;
 }
 
 // Writes the node's address to `fields`. Null: the entry is refused.
-Flow* Session::flow_of_entry(const Opened& opened,
-                             const elision::DecodedEntry& entry,
-                             packet::HeaderFields& fields,
-                             TimePoint now) {
-    const bool is_up = receives_side() == packet::NodeSide::Source;
+Flow* Delivery::flow_of_entry(const Opened& opened,
+                              const elision::DecodedEntry& entry,
+                              packet::HeaderFields& fields,
+                              TimePoint now) {
+    const bool is_up = settings_.receives_side() == packet::NodeSide::Source;
     base::IpAddress& node = is_up ? fields.source : fields.destination;
     const base::IpAddress& remote = is_up ? fields.destination : fields.source;
-    node = node_address(remote.version);
+    node = settings_.node_address(remote.version);
     FlowOpening opening;
     opening.index = entry.index;
     opening.traffic_class = opened.header.traffic_class;
@@ -218,30 +191,28 @@ Flow* Session::flow_of_entry(const Opened& opened,
     opening.tuple.remote_port =
         is_echo ? uint16_t{0} : (is_up ? fields.destination_port : fields.source_port);
     opening.tuple.protocol = fields.protocol;
-    Flow* flow = flow_at(entry.index);
+    Flow* flow = flows_.at(entry.index);
     const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
     if (entry.kind == elision::EntryKind::Elided) {
         // A late packet of the flow that had this index before does not belong to the new one.
         const bool is_free = flow == nullptr;
-        flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
+        flow = is_known ? flow : host_.find_flow(core_.session, opening.tuple);
         // The flow ended here first, or its OPEN was refused for lack of room; packets back or
         // whole ones may have made it known by its tuple since.
-        if (is_free && (flow == nullptr || flow->owner != this)) {
-            flow = host_.on_flow_opened(*this, opening, now);
+        if (is_free && (flow == nullptr || !flows_.owns(*flow))) {
+            flow = host_.on_flow_opened(core_.session, opening, now);
         }
     } else if (!is_known ||
                (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
-        flow = host_.on_flow_opened(*this, opening, now);
+        flow = host_.on_flow_opened(core_.session, opening, now);
     }
     if (flow != nullptr && flow->traffic_class != opening.traffic_class) {
-        host_.on_other_class(*this, *flow, opening.traffic_class, now);
+        host_.on_other_class(core_.session, *flow, opening.traffic_class, now);
     }
     return flow;
 }
 
-// The original's packets came before, as a copy, which opens no flow that it carries whole: without
-// this, such a flow would not be opened at all.
-void Session::open_flows(const Opened& opened, TimePoint now) {
+void Delivery::open_flows(const Opened& opened, TimePoint now) {
     for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
         if (entry.kind == elision::EntryKind::Opened || entry.kind == elision::EntryKind::Context) {
             packet::HeaderFields fields = entry.fields;

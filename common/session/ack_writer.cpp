@@ -1,11 +1,11 @@
-// Acknowledgements that a session writes: which datagrams carry them, and when one leaves alone.
-#include "common/session/session.hpp"
+#include "common/session/ack_writer.hpp"
 
 #include <algorithm>
 
 namespace continuo::session {
 
 using base::ByteWriter;
+using base::Duration;
 using base::TimePoint;
 using base::TrafficClass;
 
@@ -13,15 +13,25 @@ namespace {
 
 // Datagram header and tag of a lone ACK, beside the frame.
 constexpr size_t kBesideLoneAck = 22;
+// Age at which datagrams in a silent space are no longer worth repeating.
+constexpr Duration kReportHeard = base::seconds(120);
+
+// Names a datagram with acknowledgements for the ledgers.
+uint64_t ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence) {
+    return uint64_t{epoch.number} << 48U | uint64_t{space} << 32U | sequence;
+}
 
 }  // namespace
 
-// Calls visit(epoch, path, ledger) for what a datagram under the keys of sending() can acknowledge:
+AckWriter::AckWriter(SessionCore& core)
+    : epochs_(core.epochs), paths_(core.paths), scratch_(core.scratch), counters_(core.counters) {}
+
+// Calls visit(epoch, path, ledger) for what a datagram that is sealed now can acknowledge:
 // its own epoch and the one before.
 template <typename Visit>
-void Session::each_reportable(const Visit& visit) const {
-    EpochState* const own = sending();
-    for (EpochState* epoch : {own, own == current_.get() ? previous_.get() : nullptr}) {
+void AckWriter::each_reportable(const Visit& visit) const {
+    EpochState* const own = epochs_.sending();
+    for (EpochState* epoch : {own, own != nullptr ? epochs_.before(*own) : nullptr}) {
         if (epoch != nullptr) {
             epoch->each_ledger(
                 [&](uint8_t path, const AckLedger& ledger) { visit(*epoch, path, ledger); });
@@ -29,9 +39,8 @@ void Session::each_reportable(const Visit& visit) const {
     }
 }
 
-// The acknowledgement that leaves alone first, now or later, on a path with room for it.
-std::optional<Session::LoneAck> Session::next_lone_ack(TimePoint now) const {
-    std::optional<LoneAck> first;
+std::optional<AckWriter::Lone> AckWriter::next_lone(TimePoint now) const {
+    std::optional<Lone> first;
     each_reportable([&](EpochState& /*epoch*/, uint8_t path, const AckLedger& ledger) {
         const TimePoint due_at = ledger.deadline();
         if (due_at == base::kNever || (first && first->due_at <= due_at)) {
@@ -41,39 +50,33 @@ std::optional<Session::LoneAck> Session::next_lone_ack(TimePoint now) const {
         const auto destination =
             by ? paths_.destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
         if (has_control_room(destination)) {
-            first = LoneAck{due_at, *destination, path, ledger.is_asked()};
+            first = Lone{due_at, *destination, path, ledger.is_asked()};
         }
     });
     return first;
 }
 
-// Writes acknowledgements that are due and take the draft's path, in at most `spare_bytes`: they
-// can wait for another datagram. FLOOR frames are written by whoever began the datagram.
-size_t Session::write_frames(
-    Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
+size_t
+AckWriter::write(Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
     const size_t before = body.size();
     each_reportable([&](EpochState& epoch, uint8_t path, const AckLedger& ledger) {
         const bool is_alone = alone && body.size() == 0;
         if (ledger.wants(!is_alone, now) &&
             paths_.acknowledges_by(path, now) == draft.destination.path) {
             const size_t start = body.size();
-            write_acks(draft, epoch, path, is_alone, body, std::min(body.room(), spare_bytes), now);
+            write_path(draft, epoch, path, is_alone, body, std::min(body.room(), spare_bytes), now);
             spare_bytes -= std::min(spare_bytes, body.size() - start);
         }
     });
     return body.size() - before;
 }
 
-uint64_t Session::ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence) {
-    return uint64_t{epoch.number} << 48U | uint64_t{space} << 32U | sequence;
-}
-
-bool Session::write_ack_frame(const AckBlock& block,
-                              uint8_t path,
-                              const EpochState& epoch,
-                              Draft& draft,
-                              ByteWriter& body,
-                              TimePoint now) {
+bool AckWriter::write_frame(const AckBlock& block,
+                            uint8_t path,
+                            const EpochState& epoch,
+                            Draft& draft,
+                            ByteWriter& body,
+                            TimePoint now) {
     wire::Ack head;
     head.space = {block.traffic_class, path, 0};
     head.previous_epoch = &epoch != draft.epoch;
@@ -96,13 +99,13 @@ bool Session::write_ack_frame(const AckBlock& block,
 }
 
 // True when something was written.
-bool Session::write_acks(Draft& draft,
-                         EpochState& epoch,
-                         uint8_t path,
-                         bool is_alone,
-                         ByteWriter& body,
-                         size_t room_bytes,
-                         TimePoint now) {
+bool AckWriter::write_path(Draft& draft,
+                           EpochState& epoch,
+                           uint8_t path,
+                           bool is_alone,
+                           ByteWriter& body,
+                           size_t room_bytes,
+                           TimePoint now) {
     AckLedger& ledger = epoch.ledger(path);
     const size_t count = ledger.build(scratch_.acks, now);
     const size_t before = body.size();
@@ -112,7 +115,7 @@ bool Session::write_acks(Draft& draft,
     ByteWriter frames(room);
     size_t written = 0;
     while (written < count &&
-           write_ack_frame(scratch_.acks[written], path, epoch, draft, frames, now)) {
+           write_frame(scratch_.acks[written], path, epoch, draft, frames, now)) {
         ++written;
     }
     // ACKs that may leave alone are not cut to be piggybacked.
@@ -130,6 +133,35 @@ bool Session::write_acks(Draft& draft,
                    ack_id(*draft.epoch, draft.space_number, draft.space->next), bytes,
                    written == count, now);
     return true;
+}
+
+void AckWriter::write_received(Draft& draft, ByteWriter& body, TimePoint now) {
+    const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
+    epochs_.each([&](EpochState& epoch) {
+        if (&epoch != draft.epoch && draft.epoch != epochs_.current()) {
+            return;
+        }
+        epoch.each_ledger([&](uint8_t path, const AckLedger& ledger) {
+            const size_t count = ledger.build_newest(scratch_.acks, from, now);
+            for (const AckBlock& block : std::span(scratch_.acks).first(count)) {
+                write_frame(block, path, epoch, draft, body, now);
+            }
+        });
+    });
+}
+
+void AckWriter::on_acknowledged(const EpochState& epoch,
+                                uint16_t space,
+                                uint64_t first,
+                                uint64_t last) {
+    const SendSpace& sent = epoch.send_spaces[space_slot(space)];
+    sent.each_with_acks(first, last, [&](uint64_t number) {
+        const uint64_t id = ack_id(epoch, space, number);
+        epochs_.each([id](EpochState& any) {
+            any.each_ledger(
+                [id](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(id, id); });
+        });
+    });
 }
 
 }  // namespace continuo::session

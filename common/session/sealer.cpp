@@ -1,6 +1,6 @@
-// What leaves: each datagram, of whatever kind, passes commit().
+#include "common/session/sealer.hpp"
+
 #include "common/flow/attribution.hpp"
-#include "common/session/session.hpp"
 
 #include <algorithm>
 
@@ -8,6 +8,7 @@ namespace continuo::session {
 
 using base::ByteWriter;
 using base::TimePoint;
+using base::TrafficClass;
 
 namespace {
 
@@ -31,7 +32,52 @@ void share_out(uint64_t outer_bytes, std::span<Attribution> parts) {
 
 }  // namespace
 
-void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimePoint now) {
+Sealer::Sealer(SessionCore& core, SentDatagrams& sent)
+    : core_(core), settings_(core.settings), paths_(core.paths), sent_(sent) {}
+
+std::optional<Draft> Sealer::start(const Destination& destination,
+                                   TrafficClass traffic_class,
+                                   TransmitBatch& batch,
+                                   EpochState* under) const {
+    EpochState* epoch = under != nullptr ? under : core_.epochs.sending();
+    if (epoch == nullptr || epoch->sealed_datagrams >= wire::kMaxKeyDatagrams) {
+        return std::nullopt;
+    }
+    Draft draft;
+    draft.epoch = epoch;
+    draft.destination = destination;
+    draft.space_number = wire::space_of(traffic_class, destination.path, 0);
+    draft.space = &epoch->send_spaces[space_slot(draft.space_number)];
+    draft.header.epoch = static_cast<uint8_t>(epoch->number % wire::kEpochModulus);
+    draft.header.traffic_class = traffic_class;
+    draft.header.path = destination.path;
+    draft.header.session_id = settings_.peer_id;
+    draft.header.long_sequence =
+        wire::needs_long_form(draft.space->next, draft.space->highest_acknowledged);
+    draft.header.sequence = static_cast<uint32_t>(draft.space->next);
+    const uint32_t overhead = outer_overhead(destination.to.address) +
+                              static_cast<uint32_t>(draft.header.size()) +
+                              static_cast<uint32_t>(epoch->sealer->tag_bytes());
+    const ClassSettings& settings = settings_.classes[base::index_of(traffic_class)];
+    const uint32_t outer = settings.max_bytes != 0
+                               ? std::min<uint32_t>(settings.max_bytes, destination.mtu)
+                               : destination.mtu;
+    draft.body_limit = outer > overhead ? outer - overhead : 0;
+    draft.datagram = batch.free_space();
+    return draft;
+}
+
+std::optional<Draft>
+Sealer::start(const Way& way, TrafficClass traffic_class, TransmitBatch& batch) const {
+    auto draft = start(way.destination, traffic_class, batch);
+    if (draft) {
+        draft->is_pinned = way.is_pinned;
+        draft->has_order = way.is_striped;
+    }
+    return draft;
+}
+
+void Sealer::finish(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimePoint now) {
     ByteWriter header(draft.datagram);
     draft.header.serialize(header);
     crypto::SealedUnit unit;
@@ -49,9 +95,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     commit(info, batch, now);
 }
 
-// The only place where something leaves: it is numbered, logged, charged to the budgets of its path
-// and counted. False: its node is away, and only SNAPT remembers it.
-bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
+bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
     const Destination& to = info.destination;
     const std::span<Attribution> parts = batch.open_attributions();
     const bool is_new = info.repeated == nullptr;
@@ -71,21 +115,21 @@ bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint n
                                           outer, now);
     }
     if (info.traffic_class == base::TrafficClass::LtLd && paths_.active() == to.path) {
-        kept_alive_at_ = now;
+        core_.upkeep.on_lt_ld_sent(now);
     }
     share_out(outer, parts);
     if (is_new && has_packets && settings_.role == Role::Snapt) {
         if (!is_overhead) {
-            remember(info, batch, now);
+            sent_.remember(info, batch.free_space().first(info.bytes), now);
         }
-        if (!unheard_.may_send(now)) {
+        if (!core_.unheard.may_send(now)) {
             batch.discard();
-            drops_.add(base::DropReason::NodeGone, info.count);
+            core_.drops.add(base::DropReason::NodeGone, info.count);
             return false;
         }
     }
     TransmitItem item;
-    item.session = this;
+    item.session = &core_.session;
     item.path = to.path;
     item.traffic_class = to.tuple_class;
     item.marked_class = info.traffic_class;
@@ -97,13 +141,13 @@ bool Session::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint n
     item.datagrams = info.count;
     batch.commit(item);
     if (is_overhead) {
-        counters_.overhead[base::index_of(info.traffic_class)].sent += outer;
+        core_.counters.overhead[base::index_of(info.traffic_class)].sent += outer;
     }
     return true;
 }
 
 // Takes the next numbers of the space.
-void Session::number_new(const DatagramInfo& info, bool has_packets, TimePoint now) {
+void Sealer::number_new(const DatagramInfo& info, bool has_packets, TimePoint now) {
     const Draft& draft = *info.draft;
     const Destination& to = info.destination;
     path::SentRun run;
@@ -123,16 +167,16 @@ void Session::number_new(const DatagramInfo& info, bool has_packets, TimePoint n
 
 // The router's answer holds from now on: the flows of mode flow stay on the path, and those of mode
 // packet go on with the next numbers.
-void Session::note_flows(const Draft& draft,
-                         uint16_t datagrams,
-                         std::span<const Attribution> parts) {
+void Sealer::note_flows(const Draft& draft,
+                        uint16_t datagrams,
+                        std::span<const Attribution> parts) {
     for (const Attribution& part : parts) {
         if (draft.is_pinned && part.flow != nullptr) {
             Router::commit(*part.flow, draft.destination.path);
         }
     }
-    for (size_t i = 0; draft.has_order && i < scratch_.order.count; ++i) {
-        if (flow::Flow* const flow = flow_at(scratch_.order.places[i].index)) {
+    for (size_t i = 0; draft.has_order && i < core_.scratch.order.count; ++i) {
+        if (flow::Flow* const flow = core_.flows.at(core_.scratch.order.places[i].index)) {
             flow->paths.next_number = static_cast<uint16_t>(flow->paths.next_number + datagrams);
         }
     }
@@ -140,9 +184,9 @@ void Session::note_flows(const Draft& draft,
 
 // One that an ACK has named meanwhile is waited for nowhere. PathSet is told of one at a time,
 // since they may be in different logs; the new log joins them.
-void Session::log_repeats(const DatagramInfo& info, TimePoint now) {
+void Sealer::log_repeats(const DatagramInfo& info, TimePoint now) {
     const SentEntry& entry = *info.repeated;
-    const EpochState* const epoch = sent_in(entry);
+    const EpochState* const epoch = core_.epochs.find(entry.epoch);
     if (epoch == nullptr) {
         return;  // its keys are gone, so nobody names it
     }
@@ -164,45 +208,17 @@ void Session::log_repeats(const DatagramInfo& info, TimePoint now) {
     }
 }
 
-// SNAPT keeps what carries something new, for when its node moves or comes back. A node chooses
-// when it moves, so it has then sent what it had.
-void Session::remember(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
-    const Draft& draft = *info.draft;
-    SentEntry entry;
-    entry.sent_at = now;
-    entry.first_sequence = draft.space->next - info.count;
-    entry.epoch = draft.epoch->number;
-    entry.space = draft.space_number;
-    entry.segment_bytes = static_cast<uint16_t>(info.count > 1 ? info.segment_bytes : 0);
-    entry.datagrams = info.count;
-    entry.traffic_class = info.traffic_class;
-    entry.tuple_class = info.destination.tuple_class;
-    sent_ring_.forget_oldest([this, now](const SentEntry& old) { return !is_under_way(old, now); });
-    // While nothing is heard the node may be away: everything is kept that there is room for.
-    const TimePoint from =
-        heard_at_ - std::min<base::Duration>(kUsefulFor, heard_at_.time_since_epoch());
-    sent_ring_.push(entry, batch.free_space().first(info.bytes), from);
+bool Sealer::expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const {
+    const size_t datagram = draft.header.size() + body_bytes + draft.epoch->sealer->tag_bytes();
+    const size_t outer =
+        outer_bytes(draft.destination.path, draft.destination.to.address, datagram);
+    return settings_.role == Role::Node && inner_bytes > wire::kMaxExpansion * outer;
 }
 
-EpochState* Session::sent_in(const SentEntry& entry) const {
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr && epoch->number == entry.epoch) {
-            return epoch;
-        }
-    }
-    return nullptr;
-}
-
-// No ACK has named its last number or a higher one of its space, and it is not given up. Other
-// spaces prove nothing: the node may receive datagrams on other paths while this path is silent.
-bool Session::is_under_way(const SentEntry& entry, TimePoint now) const {
-    const EpochState* const epoch = sent_in(entry);
-    if (epoch == nullptr) {
-        return false;
-    }
-    const auto& highest = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
-    const bool is_newer = !highest || entry.first_sequence + entry.datagrams - 1 > *highest;
-    return is_newer && !epoch->encoder.has_given_up(entry.sent_at, now);
+uint16_t Sealer::next_fragment_id(TrafficClass traffic_class) {
+    uint16_t& last = last_fragment_ids_[base::index_of(traffic_class)];
+    last = static_cast<uint16_t>((last + 1U) % wire::kMaxFragmentIds);
+    return last;
 }
 
 }  // namespace continuo::session
