@@ -30,6 +30,10 @@ class Epochs {
     // --- Choice
     // Null: none.
     EpochState* current() const { return current_.get(); }
+    // The number of that one.
+    std::optional<uint32_t> newest() const {
+        return current_ ? std::optional(current_->number) : std::nullopt;
+    }
     // The one that new datagrams are sealed in. A node uses the newest at once, SNAPT when it has
     // heard the node do so.
     EpochState* sending() const;

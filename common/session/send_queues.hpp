@@ -49,6 +49,9 @@ class SendQueues {
     const SendClass& of(base::TrafficClass traffic_class) const {
         return classes_[base::index_of(traffic_class)];
     }
+    const ClassCounters& counters(base::TrafficClass traffic_class) const {
+        return of(traffic_class).counters;
+    }
     uint64_t bytes() const;
     uint32_t packets() const;
 

@@ -24,11 +24,6 @@ Session::Session(const SessionSettings& settings,
 
 Session::~Session() = default;
 
-std::optional<uint32_t> Session::send_epoch() const {
-    const EpochState* const current = core_.epochs.current();
-    return current != nullptr ? std::optional(current->number) : std::nullopt;
-}
-
 void Session::install_epoch(EpochInstall keys, TimePoint now) {
     const Epochs::Succession succession = core_.epochs.succession(keys.epoch);
     // Kept packets name sequence numbers under keys that stay until the next ones; under other
@@ -69,11 +64,12 @@ bool Session::attach(Flow& flow) {
     return true;
 }
 
-void Session::detach(Flow& flow, TimePoint /*now*/, EndNotice notice) {
+void Session::detach(Flow& flow, TimePoint /*now*/, std::optional<EndNotice> notice) {
+    const bool is_told = settings().role == Role::Snapt;
     core_.unheard.forget(flow);
     core_.scratch.members.forget(flow);
     send_.queues().drop_flow(flow);
-    if (!core_.flows.detach(flow, notice)) {
+    if (!core_.flows.detach(flow, notice.value_or(is_told ? EndNotice::Closed : EndNotice::None))) {
         return;
     }
     receive_.delivery().forget(flow.index);

@@ -35,27 +35,23 @@ class Session : public flow::FlowOwner {
     // The node sends in the new epoch at once; SNAPT when it has heard the node do so. The old one
     // stays until the new one is heard, plus T_skew.
     void install_epoch(EpochInstall keys, base::TimePoint now);
-    // SNAPT: whether an epoch of that number may come next. An epoch that was granted but never
-    // heard is granted anew, since the node may not have received it.
-    bool may_grant(uint32_t epoch) const { return core_.epochs.may_grant(epoch); }
-    bool wants_rekey() const { return core_.epochs.wants_rekey(); }
-    std::optional<uint32_t> send_epoch() const;
+    const Epochs& epochs() const { return core_.epochs; }
 
     // --- Flows
     // Node: gives the flow an index; false when none is free. SNAPT: uses flow.index as the peer
     // set it.
     bool attach(flow::Flow& flow);
-    // The flow ends: its queued packets are dropped and its index released.
-    void detach(flow::Flow& flow, base::TimePoint now, EndNotice notice);
-    // A SNAPT tells its node, a node says nothing.
-    void detach(flow::Flow& flow, base::TimePoint now) {
-        detach(flow, now, settings().role == Role::Snapt ? EndNotice::Closed : EndNotice::None);
-    }
+    // The flow ends: its queued packets are dropped and its index released. Without `notice` a
+    // SNAPT tells its node, and a node says nothing.
+    void
+    detach(flow::Flow& flow, base::TimePoint now, std::optional<EndNotice> notice = std::nullopt);
     // The flow's class has changed (FlowTable::reclassify): moves its queued packets there, in
     // order, and opens the flow there anew.
     void requeue(flow::Flow& flow, base::TrafficClass former);
     // Sets how the flow, attached or not, uses the paths.
     void set_mode(flow::Flow& flow, base::PathMode mode) { core_.flows.set_mode(flow, mode); }
+    const SessionFlows& flow_table() const { return core_.flows; }
+    size_t flows() const { return core_.flows.count(); }
 
     // --- Inputs
     // Takes an inner packet or super-packet of an attached flow.
@@ -67,8 +63,6 @@ class Session : public flow::FlowOwner {
     static void on_sent(const TransmitBatch& batch, const TransmitItem& item);
     // The own host refused `item` as too long for its path.
     void on_too_big(const TransmitItem& item, base::TimePoint now);
-    // The other end asks, over control, for a datagram at once.
-    void request_keepalive(base::TimePoint now) { core_.upkeep.request_keepalive(now); }
 
     // --- Outputs
     // Adds sealed datagrams to `batch`. True when the batch is full and there may be more.
@@ -76,44 +70,25 @@ class Session : public flow::FlowOwner {
     base::TimePoint next_deadline(base::TimePoint now) const;
 
     // --- Settings and observers
-    // Node: sends no keepalives while there is no flow. The next packet creates a new NAT mapping.
-    void keep_alive_for_flows_only() { core_.upkeep.keep_alive_for_flows_only(); }
     void set_class_settings(const std::array<ClassSettings, base::kTrafficClasses>& classes);
+    const SessionSettings& settings() const { return core_.settings; }
     PathSet& paths() { return core_.paths; }
     const PathSet& paths() const { return core_.paths; }
-    const SessionSettings& settings() const { return core_.settings; }
-    const ClassCounters& class_counters(base::TrafficClass c) const {
-        return send_.queues().of(c).counters;
-    }
-    const SessionCounters& counters() const { return core_.counters; }
-    // Datagrams that are lost or may still come, excluding those sent while their path was silent.
-    uint64_t missing_datagrams() const { return core_.epochs.missing_datagrams(); }
-    const ResequencerCounters& resequencing() const { return receive_.delivery().resequencing(); }
-    const base::DropCounters& drops() const { return core_.drops; }
-    base::TimePoint heard_at() const { return core_.heard_at; }
+    Upkeep& upkeep() { return core_.upkeep; }
     Unheard& unheard() { return core_.unheard; }
-    // SNAPT: the newest datagram received over UDP.
-    const std::optional<Latest>& latest() const { return receive_.latest(); }
-    size_t flows() const { return core_.flows.count(); }
-    // At least one flow has a mode other than handover.
-    bool uses_several_paths() const { return core_.flows.uses_several_paths(); }
-    uint64_t queued_bytes() const { return send_.queues().bytes(); }
-    uint32_t queued_packets() const { return send_.queues().packets(); }
+    const SendQueues& queues() const { return send_.queues(); }
     // Drops the newer half of the class with the most packets (or bytes); returns how many.
     size_t shed(bool by_bytes) { return send_.queues().shed(by_bytes); }
     // Whether packets reported with the same time from now on arrived over the time before.
     void set_arrivals_gathered(bool are_gathered) {
         send_.queues().set_arrivals_gathered(are_gathered);
     }
-    // How long all held packets may still be held: zero when some wait for something else or need
-    // not wait; nothing when none is held.
-    std::optional<base::Duration> patience(base::TimePoint now) const {
-        return send_.queues().patience(now);
-    }
-    // Whether the datagram whose header an unsealed message quotes can have been sent recently
-    // (docs/PROTOCOL.md section 3.6).
-    bool may_have_sent(const wire::Quote& quote) const { return core_.epochs.may_have_sent(quote); }
-    flow::Flow* flow_at(uint32_t index) const { return core_.flows.at(index); }
+    const SessionCounters& counters() const { return core_.counters; }
+    const ResequencerCounters& resequencing() const { return receive_.delivery().resequencing(); }
+    const base::DropCounters& drops() const { return core_.drops; }
+    base::TimePoint heard_at() const { return core_.heard_at; }
+    // SNAPT: the newest datagram received over UDP.
+    const std::optional<Latest>& latest() const { return receive_.latest(); }
 
   private:
     enum class Timer : uint8_t { Housekeeping, Count };
