@@ -4,12 +4,15 @@
 // packets need. Pure.
 #pragma once
 
-#include "common/session/expansion_budget.hpp"
+#include "common/reception/expansion_budget.hpp"
+#include "common/reception/reassembly.hpp"
 #include "common/session/opened.hpp"
-#include "common/session/reassembly.hpp"
 #include "common/session/session_core.hpp"
 
 namespace continuo::session {
+
+using reception::ExpansionBudget;
+using reception::Reassembly;
 
 class BodyDecoder {
   public:

@@ -3,11 +3,14 @@
 // among the flows. Pure.
 #pragma once
 
+#include "common/reception/resequencer.hpp"
 #include "common/session/opened.hpp"
-#include "common/session/resequencer.hpp"
 #include "common/session/session_core.hpp"
 
 namespace continuo::session {
+
+using reception::Resequencer;
+using reception::ResequencerCounters;
 
 class Delivery {
   public:

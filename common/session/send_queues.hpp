@@ -3,10 +3,10 @@
 // and 6.1). Pure.
 #pragma once
 
-#include "common/session/class_queue.hpp"
-#include "common/session/hold.hpp"
+#include "common/queueing/class_queue.hpp"
+#include "common/queueing/hold.hpp"
+#include "common/queueing/scheduler.hpp"
 #include "common/session/router.hpp"
-#include "common/session/scheduler.hpp"
 #include "common/session/sent_datagrams.hpp"
 #include "common/session/session_core.hpp"
 #include "common/session/split_packet.hpp"
@@ -15,6 +15,13 @@
 #include <optional>
 
 namespace continuo::session {
+
+using queueing::HoldEstimator;
+using queueing::HoldKnobs;
+using queueing::Release;
+using queueing::ReleaseReason;
+using queueing::Scheduler;
+using queueing::wait_of;
 
 // One class: its waiting packets and the rules by which they leave.
 struct SendClass {

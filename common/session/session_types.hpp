@@ -10,7 +10,6 @@
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
-#include "common/session/hold.hpp"
 #include "common/session/path_set.hpp"
 #include "common/wire/tcp_record.hpp"
 #include "common/wire/unsealed.hpp"

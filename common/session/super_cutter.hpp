@@ -2,12 +2,15 @@
 // cut into segments, for aggregates and compression (docs/PROTOCOL.md section 6.3). Pure.
 #pragma once
 
-#include "common/session/compression_governor.hpp"
+#include "common/queueing/compression_governor.hpp"
 #include "common/session/router.hpp"
 #include "common/session/send_queues.hpp"
 #include "common/session/session_core.hpp"
 
 namespace continuo::session {
+
+using queueing::CompressionGovernor;
+using queueing::PathPace;
 
 class SuperCutter {
   public:

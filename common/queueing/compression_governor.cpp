@@ -1,8 +1,8 @@
-#include "common/session/compression_governor.hpp"
+#include "common/queueing/compression_governor.hpp"
 
 #include <algorithm>
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 using base::Duration;
 using base::TimePoint;
@@ -130,4 +130,4 @@ bool CompressionGovernor::is_faster_than_raw(TimePoint now) const {
     return static_cast<double>(arrived_.sum(now)) > static_cast<double>(raw_bytes_) * kLeastGain;
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

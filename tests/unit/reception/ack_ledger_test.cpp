@@ -1,4 +1,4 @@
-#include "common/session/ack_ledger.hpp"
+#include "common/reception/ack_ledger.hpp"
 
 #include <map>
 #include <random>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::reception {
 namespace {
 
 using base::Duration;
@@ -368,4 +368,4 @@ TEST_F(AckLedgerTest, WhatCameIsToldAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::reception

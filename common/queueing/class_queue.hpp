@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 // Bytes a flow may send in its turn.
 inline constexpr int32_t kQuantumBytes = 1514;
@@ -83,4 +83,4 @@ class ClassQueue {
     bool has_clocked_ = false;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

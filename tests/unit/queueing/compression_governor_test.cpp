@@ -1,10 +1,10 @@
-#include "common/session/compression_governor.hpp"
+#include "common/queueing/compression_governor.hpp"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::queueing {
 namespace {
 
 using base::Duration;
@@ -280,4 +280,4 @@ TEST(CompressionLoad, MeasuresWhatIsCompressedAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::queueing

@@ -25,7 +25,7 @@
 #include <optional>
 #include <span>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 using wire::AckKind;
 using wire::AckRange;
@@ -161,4 +161,4 @@ class AckLedger {
     double bytes_per_s_ = 0;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

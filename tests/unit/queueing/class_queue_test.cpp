@@ -1,10 +1,10 @@
-#include "common/session/class_queue.hpp"
+#include "common/queueing/class_queue.hpp"
 
 #include <map>
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::queueing {
 namespace {
 
 struct Fixture {
@@ -169,4 +169,4 @@ TEST(ClassQueue, KnowsOfEachMovedFlowWhetherItsSenderWaitsForAnswers) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::queueing

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 // Why an aggregate went out; counted per class.
 enum class ReleaseReason : uint8_t {
@@ -173,4 +173,4 @@ class HoldEstimator {
     bool has_mean_ = false;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

@@ -1,11 +1,11 @@
-#include "common/session/hold.hpp"
-#include "common/session/scheduler.hpp"
+#include "common/queueing/hold.hpp"
+#include "common/queueing/scheduler.hpp"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::queueing {
 namespace {
 
 using base::milliseconds;
@@ -299,4 +299,4 @@ TEST(Scheduler, StarvesNoClassBeyondItsPatience) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::queueing

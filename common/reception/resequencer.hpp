@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 struct ResequencerCounters {
     uint64_t held = 0;       // packets
@@ -129,4 +129,4 @@ class Resequencer {
     ResequencerCounters counters_;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 // Sum of recent amounts, in slots of a tenth of the window.
 class RecentSum {
@@ -153,4 +153,4 @@ class CompressionGovernor {
     base::TimePoint doubted_until_{};
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

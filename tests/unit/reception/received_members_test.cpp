@@ -1,4 +1,4 @@
-#include "common/session/received_members.hpp"
+#include "common/reception/received_members.hpp"
 
 #include <ctime>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::reception {
 namespace {
 
 using Flows = std::vector<std::unique_ptr<flow::Flow>>;
@@ -93,4 +93,4 @@ TEST(ReceivedMembers, APacketCostsTheSameHoweverManyFlowsThereAre) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::reception

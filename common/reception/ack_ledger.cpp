@@ -1,8 +1,8 @@
-#include "common/session/ack_ledger.hpp"
+#include "common/reception/ack_ledger.hpp"
 
 #include <algorithm>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 using base::Duration;
 using base::TimePoint;
@@ -238,4 +238,4 @@ void AckLedger::on_acknowledged(uint64_t first_id, uint64_t last_id) {
     }
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

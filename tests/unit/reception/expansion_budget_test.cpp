@@ -1,8 +1,8 @@
-#include "common/session/expansion_budget.hpp"
+#include "common/reception/expansion_budget.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::reception {
 namespace {
 
 using base::milliseconds;
@@ -61,4 +61,4 @@ TEST(ExpansionBudget, APauseSavesNothingUp) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::reception

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 class Reassembly {
   public:
@@ -56,4 +56,4 @@ class Reassembly {
     size_t bytes_ = 0;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 class ReceivedMembers {
   public:
@@ -46,4 +46,4 @@ class ReceivedMembers {
     std::vector<Member> members_;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

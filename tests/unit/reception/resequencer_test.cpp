@@ -1,8 +1,8 @@
-#include "common/session/resequencer.hpp"
+#include "common/reception/resequencer.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::reception {
 namespace {
 
 using base::milliseconds;
@@ -242,4 +242,4 @@ TEST(Resequencer, AFlowThatItsSenderOpenedAnewIsPutInOrderAgain) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::reception

@@ -10,7 +10,7 @@
 #include <array>
 #include <optional>
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 class Scheduler {
   public:
@@ -44,4 +44,4 @@ class Scheduler {
     std::array<base::TimePoint, base::kTrafficClasses> served_at_{};
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

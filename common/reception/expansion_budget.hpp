@@ -11,7 +11,7 @@
 #include <array>
 #include <cstdint>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 class ExpansionBudget {
   public:
@@ -78,4 +78,4 @@ class ExpansionBudget {
     uint64_t spent_ = 0;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

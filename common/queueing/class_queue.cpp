@@ -1,8 +1,8 @@
-#include "common/session/class_queue.hpp"
+#include "common/queueing/class_queue.hpp"
 
 #include "common/base/assert.hpp"
 
-namespace continuo::session {
+namespace continuo::queueing {
 
 using flow::Flow;
 using packet::Packet;
@@ -277,4 +277,4 @@ size_t ClassQueue::halve() {
     return before - packets_;
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::queueing

@@ -1,4 +1,4 @@
-#include "common/session/reassembly.hpp"
+#include "common/reception/reassembly.hpp"
 
 #include "common/base/assert.hpp"
 #include "common/wire/constants.hpp"
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 using base::DropReason;
 
@@ -108,4 +108,4 @@ void Reassembly::reset(Partial& partial) {
     partial.last_index.reset();
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::reception

@@ -1,11 +1,11 @@
-#include "common/session/reassembly.hpp"
+#include "common/reception/reassembly.hpp"
 #include "common/wire/constants.hpp"
 
 #include <numeric>
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::reception {
 namespace {
 
 using base::TimePoint;
@@ -67,4 +67,4 @@ TEST(Reassembly, HoldsNoMoreThanItsLimit) {
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::reception

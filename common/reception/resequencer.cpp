@@ -1,4 +1,4 @@
-#include "common/session/resequencer.hpp"
+#include "common/reception/resequencer.hpp"
 
 #include "common/base/assert.hpp"
 
@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace continuo::session {
+namespace continuo::reception {
 
 using base::Duration;
 using base::TimePoint;
@@ -291,4 +291,4 @@ void Resequencer::trim(TimePoint idle_since) {
     }
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::reception
