@@ -36,7 +36,7 @@ size_t order_bytes(bool is_striped, const Flow& flow) {
 SuperSender::SuperSender(SessionCore& core, const Parts& parts)
     : scratch_(core.scratch), paths_(core.paths), flows_(core.flows), parts_(parts) {}
 
-void SuperSender::send(SendClass& state, Way way, TransmitBatch& batch, TimePoint now) {
+void SuperSender::send(SendClass& state, const Way& way, TransmitBatch& batch, TimePoint now) {
     Run run;
     run.item = state.queue.take();
     const auto regular = packet::parse_regular(run.item.packet->bytes(), run.item.packet->offload);

@@ -25,7 +25,7 @@ class SuperSender {
 
     // Takes the next packet of the class, a super-packet, and sends it, or leaves its segments in
     // the queue.
-    void send(SendClass& state, Way way, TransmitBatch& batch, base::TimePoint now);
+    void send(SendClass& state, const Way& way, TransmitBatch& batch, base::TimePoint now);
 
   private:
     // A super-packet on its way, in runs.
