@@ -390,9 +390,9 @@ void write_link_details(JsonWriter& json, const SnaptLink& link) {
     json.field("realm", link.accept.realm);
     json.field("protection", name_of(link.accept.protection.kind));
     json.field("tag_bytes", link.accept.protection.tag_bytes);
-    json.field("epoch", session.send_epoch());
+    json.field("epoch", session.epochs().newest());
     json.field("inner_mtu", link.accept.inner_mtu);
-    json.field("queued_bytes", session.queued_bytes());
+    json.field("queued_bytes", session.queues().bytes());
     json.field("datagrams_received", counters.datagrams_received);
     json.field("bytes_received", counters.bytes_received);
     json.field("overhead_sent", counters.overhead_sent());

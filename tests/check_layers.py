@@ -8,9 +8,9 @@ import sys
 
 BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
-SHARED = PURE | {"common/control", "common/path", "common/session", "common/config", "common/report", "common/io",
-                 "common/netlink", "common/netfilter", "common/process", "common/host", "common/turns", "common/record",
-                 "common/dataplane", "common/daemon", "classifier", "policy"}
+SHARED = PURE | {"common/control", "common/path", "common/queueing", "common/reception", "common/session", "common/config",
+                 "common/report", "common/io", "common/netlink", "common/netfilter", "common/process", "common/host",
+                 "common/turns", "common/record", "common/dataplane", "common/daemon", "classifier", "policy"}
 
 # The rooms of cnapt, the lowest first.
 CNAPT = {
@@ -74,7 +74,9 @@ MAY_INCLUDE = {
     "common/elision": BASE | {"common/packet"},
     "common/control": BASE | {"common/wire"},
     "common/path": BASE | {"common/wire"},
-    "common/session": PURE | {"common/path"},
+    "common/queueing": BASE | {"common/packet", "common/flow"},
+    "common/reception": BASE | {"common/packet", "common/wire", "common/crypto", "common/flow", "common/elision"},
+    "common/session": PURE | {"common/path", "common/queueing", "common/reception"},
     "common/config": BASE,
     "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},
@@ -82,7 +84,7 @@ MAY_INCLUDE = {
     "common/netfilter": BASE | {"common/packet", "common/netlink"},
     "common/process": BASE | {"common/packet", "common/io", "common/netlink"},
     "common/host": BASE | {"common/io", "common/netlink", "common/process"},
-    "common/turns": BASE | {"common/packet", "common/session"},
+    "common/turns": BASE | {"common/packet", "common/reception", "common/session"},
     "common/record": BASE | {"common/packet", "common/control", "common/config", "common/report", "common/io"},
     "common/dataplane": BASE | {"common/packet", "common/wire", "common/crypto", "common/flow", "common/control",
                                 "common/session", "common/config", "common/report", "common/io", "common/host",

@@ -413,7 +413,7 @@ void EstimateTunnel::run_until(TimePoint until) {
 
 const session::ClassCounters& EstimateTunnel::counters(bool is_up,
                                                        base::TrafficClass traffic_class) const {
-    return (is_up ? *node_ : *snapt_).session().class_counters(traffic_class);
+    return (is_up ? *node_ : *snapt_).session().queues().counters(traffic_class);
 }
 
 uint64_t EstimateTunnel::overhead_bytes(bool is_up) const {

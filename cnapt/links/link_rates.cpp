@@ -28,7 +28,7 @@ void LinkRates::measure_throughput(const session::Session& session, TimePoint no
     const session::SessionCounters& counters = session.counters();
     uint64_t bytes = counters.bytes_received + counters.overhead_sent();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        bytes += session.class_counters(traffic_class).wire_bytes;
+        bytes += session.queues().counters(traffic_class).wire_bytes;
     }
     if (measured_at_ != TimePoint{} && bytes >= measured_bytes_) {
         constexpr uint64_t kBitsPerByteAndSecond = 8'000'000;

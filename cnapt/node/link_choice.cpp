@@ -85,9 +85,9 @@ std::vector<PathView> LinkChoice::views_of(const SnaptLink& link) const {
 }
 
 bool LinkChoice::is_busy(SnaptLink& link, TimePoint now) {
-    uint64_t traffic = link.session->queued_packets();
+    uint64_t traffic = link.session->queues().packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const auto& counters = link.session->class_counters(traffic_class);
+        const auto& counters = link.session->queues().counters(traffic_class);
         traffic += counters.packets + counters.queue_drops;
     }
     if (std::exchange(link.traffic, traffic) != traffic) {
@@ -100,7 +100,7 @@ bool LinkChoice::is_busy(SnaptLink& link, TimePoint now) {
 bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
     const session::PathSet& paths = link.session->paths();
     const auto all = parts_.uplinks.list();
-    return link.session->uses_several_paths() &&
+    return link.session->flow_table().uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
                return uplink->slot != link.active_slot() &&
                       now - paths.path(uplink->slot).packets_sent_at() < kBusyFor;

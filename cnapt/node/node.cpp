@@ -140,7 +140,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
         auto fresh = std::make_unique<Session>(settings, *this, engine_.scratch(), random_);
         if (link.is_learned) {
-            fresh->keep_alive_for_flows_only();
+            fresh->upkeep().keep_alive_for_flows_only();
         }
         const std::unique_ptr<Session> former = std::move(link.session);
         link.session = std::move(fresh);
@@ -177,7 +177,7 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
 
 void Node::request_keepalive(SnaptLink& link) {
     if (link.session) {
-        link.session->request_keepalive(loop_.now());
+        link.session->upkeep().request_keepalive(loop_.now());
         engine_.touch(*link.session);
         engine_.pump();
     }
@@ -239,7 +239,7 @@ void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
     }
     for (const auto& link : links_) {
         if (link->session && now - link->doubted_at >= kDoubtInterval &&
-            link->session->may_have_sent(unknown->quote)) {
+            link->session->epochs().may_have_sent(unknown->quote)) {
             link->doubted_at = now;
             events_.on_session_doubted(*link);
         }
@@ -278,7 +278,7 @@ void Node::on_tun_readable() {
 uint64_t Node::queued_bytes() const {
     uint64_t bytes = 0;
     for (const auto& link : links_) {
-        bytes += link->session ? link->session->queued_bytes() : 0;
+        bytes += link->session ? link->session->queues().bytes() : 0;
     }
     return bytes;
 }
@@ -288,7 +288,8 @@ uint64_t Node::queued_bytes() const {
 void Node::rest(TimePoint now) {
     base::Duration least = io::kLongestRest;
     for (const auto& link : links_) {
-        if (const auto patience = link->session ? link->session->patience(now) : std::nullopt) {
+        if (const auto patience =
+                link->session ? link->session->queues().patience(now) : std::nullopt) {
             least = std::min(least, *patience);
         }
     }

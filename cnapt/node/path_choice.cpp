@@ -33,7 +33,7 @@ PathView view_of(const Session& session, uint8_t index) {
         view.up = {counters.delivered_datagrams, counters.lost_datagrams, counters.delivered_bytes};
     }
     const session::SessionCounters& counters = session.counters();
-    view.down = {counters.datagrams_received, session.missing_datagrams(),
+    view.down = {counters.datagrams_received, session.epochs().missing_datagrams(),
                  counters.inner_bytes_received};
     return view;
 }

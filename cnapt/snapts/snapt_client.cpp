@@ -234,7 +234,8 @@ void SnaptClient::rekey_if_due(base::TimePoint now) {
         client_.renew();
         return;
     }
-    if (link_.session->wants_rekey() || now - keyed_at_ >= base::seconds(link_.accept.rekey_s)) {
+    if (link_.session->epochs().wants_rekey() ||
+        now - keyed_at_ >= base::seconds(link_.accept.rekey_s)) {
         is_rekeying_ = true;
         client_.request_rekey();
     }

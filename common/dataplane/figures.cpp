@@ -55,7 +55,7 @@ std::optional<std::string> if_any(std::string_view text) {
 
 void add_figures(report::ClassFigureTable& table, const session::Session& session) {
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        table[base::index_of(traffic_class)].add(session.class_counters(traffic_class));
+        table[base::index_of(traffic_class)].add(session.queues().counters(traffic_class));
     }
 }
 
@@ -69,7 +69,7 @@ void ReceivedFigures::add(const session::Session& session) {
 uint64_t inner_bytes_sent(const session::Session& session) {
     uint64_t bytes = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        bytes += session.class_counters(traffic_class).inner_bytes;
+        bytes += session.queues().counters(traffic_class).inner_bytes;
     }
     return bytes;
 }

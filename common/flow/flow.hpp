@@ -37,7 +37,7 @@ struct TcpTracking {
     bool established = false;
 };
 
-// Queue of one flow inside its class queue; managed by session::ClassQueue alone.
+// Queue of one flow inside its class queue; managed by queueing::ClassQueue alone.
 struct FlowQueue {
     packet::Packet* head = nullptr;
     packet::Packet* tail = nullptr;
@@ -124,7 +124,7 @@ struct Flow {
     Flow* wheel_next = nullptr;
     Flow* wheel_previous = nullptr;
     uint32_t wheel_slot = 0;
-    uint32_t received_place = 0;  // session::ReceivedMembers' own
+    uint32_t received_place = 0;  // reception::ReceivedMembers' own
     FlowShare* share = nullptr;   // its owner's; null: none
     FlowLinks share_links[kShareLevels];
 };

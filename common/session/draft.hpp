@@ -48,6 +48,14 @@ struct Draft {
     bool is_other_way = false;  // it takes another way than its class does (path::ClassWay)
 };
 
+// Writes the FLOOR frames that the datagram, which the encoder has begun, must have.
+inline void write_floors(const elision::Encoder& encoder, base::ByteWriter& body) {
+    for (const elision::Floor& floor : encoder.floors()) {
+        wire::Floor{wire::space_from_number(floor.space), static_cast<uint32_t>(floor.sequence)}
+            .serialize(body);
+    }
+}
+
 struct SentEntry;
 
 // Datagrams that leave in one call, sealed, at the beginning of the batch's free space: one, or

@@ -8,7 +8,7 @@
 #include "common/crypto/sequence_bitmap.hpp"
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"
-#include "common/session/ack_ledger.hpp"
+#include "common/reception/ack_ledger.hpp"
 #include "common/session/named_numbers.hpp"
 #include "common/wire/space.hpp"
 
@@ -19,6 +19,10 @@
 #include <optional>
 
 namespace continuo::session {
+
+using reception::AckBlock;
+using reception::AckKind;
+using reception::AckLedger;
 
 // Spaces of lane 0, the only lane this implementation seals in.
 inline constexpr size_t kSpaceSlots = base::kTrafficClasses * wire::kMaxPaths;

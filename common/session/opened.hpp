@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/bytes.hpp"
+#include "common/elision/decoder.hpp"
 #include "common/session/session_types.hpp"
 #include "common/wire/frame.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -21,6 +22,12 @@ struct Opened {
     base::MutableByteView body;
     const ReceivedDatagram* datagram = nullptr;
     bool is_authentic = false;
+
+    // Differs from the path in the header for datagrams that SNAPT sent again.
+    uint8_t arrival_path() const { return datagram->arrived_on.value_or(header.path); }
+    uint32_t outer_bytes() const {
+        return session::outer_bytes(arrival_path(), datagram->from.address, datagram->bytes.size());
+    }
 };
 
 // Facts about a body, from its frames.
@@ -30,6 +37,20 @@ struct BodyFacts {
     bool is_delivered = false;  // its packets came before, on another path
     std::optional<wire::Copy> copy;
     std::optional<wire::Order> order;
+    uint32_t pieces_outer_bytes = 0;  // the pieces in this datagram
+    uint32_t split_outer_bytes = 0;   // all pieces of packets that it completed
 };
+
+// IP length of a decoded packet.
+inline size_t inner_bytes(const elision::DecodedEntry& entry) {
+    switch (entry.kind) {
+    case elision::EntryKind::Context:
+        return 0;
+    case elision::EntryKind::Whole:
+        return entry.payload.size();
+    default:
+        return entry.payload.size() + entry.fields.header_bytes();
+    }
+}
 
 }  // namespace continuo::session

@@ -7,10 +7,10 @@
 #include "common/elision/decoder.hpp"
 #include "common/flow/attribution.hpp"
 #include "common/packet/header_fields.hpp"
-#include "common/session/ack_ledger.hpp"
-#include "common/session/class_queue.hpp"
-#include "common/session/compression_governor.hpp"
-#include "common/session/received_members.hpp"
+#include "common/queueing/class_queue.hpp"
+#include "common/queueing/compression_governor.hpp"
+#include "common/reception/ack_ledger.hpp"
+#include "common/reception/received_members.hpp"
 #include "common/wire/body.hpp"
 
 #include <algorithm>
@@ -19,6 +19,10 @@
 #include <vector>
 
 namespace continuo::session {
+
+using queueing::ClassQueue;
+using queueing::CompressionLoad;
+using reception::ReceivedMembers;
 
 inline constexpr size_t kMaxPacketsPerDatagram = 128;
 inline constexpr size_t kMaxGroups = 8;  // trust groups in a datagram, beside the raw one

@@ -1,7 +1,7 @@
 // SentRing: datagrams sent recently, kept so that they can be sent again. SNAPT keeps the sealed
 // octets for when the return path moves (docs/PROTOCOL.md section 5.6): datagrams on their way to
 // the old address are lost, and only SNAPT still has them. Packets that may be sent again as copies
-// are kept in one as well (session_kept.cpp). Memory grows with what a round trip holds, up to
+// are kept in one as well (KeptPackets). Memory grows with what a round trip holds, up to
 // kMaxSentRingBytes and what the memory budget has left; beyond that the oldest is forgotten, and
 // without memory nothing is kept.
 #pragma once
@@ -24,6 +24,8 @@ inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
 inline constexpr size_t kMaxSentRingEntries = 4096;
 // Older datagrams are not sent again.
 inline constexpr base::Duration kUsefulFor = base::seconds(10);
+// A ring to which nothing was added for this long frees its memory.
+inline constexpr base::Duration kReleaseAfter = base::seconds(30);
 
 // A datagram, a run of equal ones with consecutive sequence numbers, or a packet that was alone in
 // its datagram.

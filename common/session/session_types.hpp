@@ -10,7 +10,6 @@
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
-#include "common/session/hold.hpp"
 #include "common/session/path_set.hpp"
 #include "common/wire/tcp_record.hpp"
 #include "common/wire/unsealed.hpp"
@@ -72,6 +71,17 @@ struct SessionSettings {
     // Rate of inner packets sent, in IP bytes; packets above it wait in their class. Sessions may
     // share one. Must outlive them; null: no limit.
     base::TokenBucket* rate = nullptr;
+
+    // The side of packets sent from here that is the node.
+    packet::NodeSide sends_side() const {
+        return role == Role::Node ? packet::NodeSide::Source : packet::NodeSide::Destination;
+    }
+    packet::NodeSide receives_side() const {
+        return role == Role::Node ? packet::NodeSide::Destination : packet::NodeSide::Source;
+    }
+    const base::IpAddress& node_address(base::IpVersion version) const {
+        return version == base::IpVersion::V4 ? node_ipv4 : node_ipv6;
+    }
 };
 
 // About 60 sessions with both rings at their own limits.

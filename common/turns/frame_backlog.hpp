@@ -6,7 +6,7 @@
 #include "common/base/memory_budget.hpp"
 #include "common/packet/coalescer.hpp"
 #include "common/packet/five_tuple.hpp"
-#include "common/session/resequencer.hpp"
+#include "common/reception/resequencer.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -28,8 +28,8 @@ class FrameBacklog {
 
   public:
     // The most that a resequencer can release at once.
-    static constexpr size_t kLimitBytes =
-        session::Resequencer::kPackets * (session::Resequencer::kPacketBytes + kFrameExtraBytes);
+    static constexpr size_t kLimitBytes = reception::Resequencer::kPackets *
+                                          (reception::Resequencer::kPacketBytes + kFrameExtraBytes);
     static constexpr size_t kFirstBytes = size_t{16} << 10;
 
     // `budget`: null for no limit.

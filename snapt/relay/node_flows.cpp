@@ -244,7 +244,7 @@ Flow* NodeFlows::on_flow_opened(session::Session& session,
         return nullptr;
     }
     // Where the node's word of its end was lost.
-    Flow* former = session.flow_at(opening.index);
+    Flow* former = session.flow_table().at(opening.index);
     if (former != nullptr && former != flow) {
         flows_.on_ended_there(*former, now);
     }

@@ -111,7 +111,7 @@ bool Relay::make_room(bool is_large) {
     uint64_t most = 0;
     for (const auto& node : sessions()) {
         const uint64_t held =
-            is_large ? node->session.queued_bytes() : node->session.queued_packets();
+            is_large ? node->session.queues().bytes() : node->session.queues().packets();
         if (held > most) {
             most = held;
             fattest = &node->session;
@@ -357,9 +357,9 @@ void Relay::look_at_rates(TimePoint now) {
         node->rates.look(up, down, now);
         for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
             const size_t index = base::index_of(traffic_class);
-            node->class_rates[index].look(node->up_class_bytes[index],
-                                          node->session.class_counters(traffic_class).inner_bytes,
-                                          now);
+            node->class_rates[index].look(
+                node->up_class_bytes[index],
+                node->session.queues().counters(traffic_class).inner_bytes, now);
         }
         flows_.count_tunnel(*node, false, now);
         up_bytes += up;

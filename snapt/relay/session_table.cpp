@@ -62,7 +62,7 @@ bool SessionTable::may_continue(const SessionGrant& grant) const {
     return node != nullptr && is_same_node(node->grant, grant) &&
            node->grant.session_id == grant.session_id &&
            node->session.settings().peer_id == grant.peer_id &&
-           node->session.may_grant(grant.continuation->epoch + 1);
+           node->session.epochs().may_grant(grant.continuation->epoch + 1);
 }
 
 size_t SessionTable::count(const Condition& counts) const {

@@ -56,7 +56,7 @@ std::optional<Grouping> parse_grouping(const std::string& text) {
 
 TopRow row_of(const NodeSession& node, base::TrafficClass traffic_class, base::TimePoint now) {
     const size_t index = base::index_of(traffic_class);
-    const session::ClassCounters& sent = node.session.class_counters(traffic_class);
+    const session::ClassCounters& sent = node.session.queues().counters(traffic_class);
     const dataplane::RecentRates& rates = node.class_rates[index];
     TopRow row;
     row.up_bytes = node.up_class_bytes[index];

@@ -467,7 +467,7 @@ uint16_t Admission::wire_id_of(LinkId id) const {
 void Admission::ask_for_rekeys() {
     for (const auto& [id, link] : links_) {
         const NodeSession* node = link.wire_id != 0 ? relay_->table().find(link.wire_id) : nullptr;
-        if (node != nullptr && node->session.wants_rekey()) {
+        if (node != nullptr && node->session.epochs().wants_rekey()) {
             server_->ask_for_rekey(id);
         }
     }

@@ -250,7 +250,7 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        down_wire += session.class_counters(traffic_class).wire_bytes;
+        down_wire += session.queues().counters(traffic_class).wire_bytes;
     }
     const session::SessionCounters& counters = session.counters();
     const uint64_t up_wire =
@@ -286,7 +286,7 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     json.field("flows", node.flows);
     json.key("allowance");
     write_allowance(json, node.share->meter->allowance());
-    json.field("epoch", session.send_epoch());
+    json.field("epoch", session.epochs().newest());
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("repeated_datagrams", counters.repeated_datagrams);
     dataplane::write_several_paths(json, session);

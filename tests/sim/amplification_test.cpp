@@ -2,7 +2,7 @@
 // Both are bounded by the bytes that the node sent.
 #include "common/compress/zstd_codec.hpp"
 #include "common/elision/encoder.hpp"
-#include "common/session/expansion_budget.hpp"
+#include "common/reception/expansion_budget.hpp"
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
 #include "tests/support/session_pair.hpp"
@@ -100,9 +100,9 @@ TEST(Expansion, WhatANodeSendsBecomesNoMoreThanItsBudget) {
             victim.advance(milliseconds(1));
         }
         const uint64_t made = victim.delivered * kind.packet_bytes;
-        const uint64_t allowed = outer * (session::ExpansionBudget::kTimes + 1) +
-                                 kSeconds * session::ExpansionBudget::kFreeBytes;
-        EXPECT_LE(made, allowed + session::ExpansionBudget::kFreeBytes) << kind.name;
+        const uint64_t allowed = outer * (reception::ExpansionBudget::kTimes + 1) +
+                                 kSeconds * reception::ExpansionBudget::kFreeBytes;
+        EXPECT_LE(made, allowed + reception::ExpansionBudget::kFreeBytes) << kind.name;
         EXPECT_GE(made, allowed / 2) << kind.name << ": up to there it is allowed";
         EXPECT_GT(victim.session().drops().count(DropReason::InflationLimit), 0U) << kind.name;
         EXPECT_EQ(victim.session().drops().count(DropReason::DecompressFailed), 0U) << kind.name;
@@ -118,8 +118,8 @@ TEST(Expansion, ABurstOfItIsBounded) {
         }
         const uint64_t outer = victim.received_bytes + 1000 * kOuterHeaders;
         EXPECT_LE(victim.delivered * kind.packet_bytes,
-                  outer * (session::ExpansionBudget::kTimes + 1) +
-                      session::ExpansionBudget::kFreeBytes)
+                  outer * (reception::ExpansionBudget::kTimes + 1) +
+                      reception::ExpansionBudget::kFreeBytes)
             << kind.name;
     }
 }

@@ -126,7 +126,7 @@ class Sender {
 };
 
 const session::ClassCounters& sent(const SessionPair& pair) {
-    return pair.node.session->class_counters(kClass);
+    return pair.node.session->queues().counters(kClass);
 }
 
 void set_compression(SessionPair& pair, int level, bool is_automatic) {

@@ -28,12 +28,12 @@ TEST(HandoverSim, AnEpochThatTheNodeNeverGotIsGrantedAnew) {
     keys.opener = std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, lost, 16)).value();
     snapt.install_epoch(std::move(keys), stream.pair.now);
     stream.run_for(milliseconds(100));
-    EXPECT_TRUE(snapt.may_grant(2)) << "it was never heard";
-    EXPECT_FALSE(snapt.may_grant(1));
+    EXPECT_TRUE(snapt.epochs().may_grant(2)) << "it was never heard";
+    EXPECT_FALSE(snapt.epochs().may_grant(1));
     stream.pair.install_epoch(2);
     stream.run_for(milliseconds(100));
-    EXPECT_FALSE(snapt.may_grant(2)) << "the node has used it";
-    EXPECT_TRUE(snapt.may_grant(3));
+    EXPECT_FALSE(snapt.epochs().may_grant(2)) << "the node has used it";
+    EXPECT_TRUE(snapt.epochs().may_grant(3));
     stream.pair.run_for(base::seconds(1));
     EXPECT_EQ(stream.arrived().size(), stream.sent);
 }

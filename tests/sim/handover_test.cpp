@@ -159,11 +159,12 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
     pair.is_swallowed = [](bool is_up, const base::Endpoint&) { return is_up; };
     stream.move(3);
     for (int i = 0; i < 30; ++i) {
-        pair.node.session->request_keepalive(pair.now);  // takes along what there is to report
+        pair.node.session->upkeep().request_keepalive(
+            pair.now);  // takes along what there is to report
         stream.run_for(milliseconds(1));
     }
     pair.is_swallowed = {};
-    pair.node.session->request_keepalive(pair.now);
+    pair.node.session->upkeep().request_keepalive(pair.now);
     stream.run_for(milliseconds(9));
     pair.node.session->paths().announce_again(pair.now);
     const base::TimePoint announced_at = pair.now;
@@ -220,7 +221,7 @@ TEST(HandoverSim, AKeepaliveFromAnotherPortBringsWhatWasLost) {
     pair.node_address = kOther;
     pair.lose(pair.down, 0);
     const base::TimePoint from = pair.now;
-    pair.node.session->request_keepalive(pair.now);
+    pair.node.session->upkeep().request_keepalive(pair.now);
     pair.run_for(milliseconds(100));
     EXPECT_EQ(stream.arrived().size(), stream.sent);
     EXPECT_LE(pair.node.delivered_at.back() - from, milliseconds(41)) << "two round trips";
@@ -243,7 +244,7 @@ TEST(HandoverSim, ARunThatIsHalfRepeatedIsRepeatedInWhole) {
     pair.node_address = kOther;
     pair.lose(pair.up, 0);
     pair.lose(pair.down, 0);
-    pair.node.session->request_keepalive(pair.now);
+    pair.node.session->upkeep().request_keepalive(pair.now);
     pair.run_for(milliseconds(200));
     EXPECT_EQ(stream.arrived().size(), stream.sent);
     EXPECT_LE(pair.snapt.session->counters().repeated_datagrams, 40U) << "once";

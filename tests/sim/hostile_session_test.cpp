@@ -46,7 +46,7 @@ uint64_t count(Victim& victim, DropReason reason) {
 void expect_bounded(Victim& victim) {
     EXPECT_LE(victim.session().flows(), Victim::kMaxFlows);
     EXPECT_LE(victim.known().size(), Victim::kMaxFlows);
-    EXPECT_LE(victim.session().queued_bytes(), 4U << 20U);
+    EXPECT_LE(victim.session().queues().bytes(), 4U << 20U);
 }
 
 // It still works: a good datagram is taken, and own packets go out.

@@ -67,7 +67,8 @@ TEST(MultipathSim, ASegmentThatFillsItsDatagramComesByThePathThatTakesOver) {
     send(kPayload);
     call.pair.run_for(milliseconds(100));
     ASSERT_EQ(whole(), 1) << "it fits while the references are good";
-    const uint64_t fragments = call.pair.node.session->class_counters(TrafficClass::HtHd).fragments;
+    const uint64_t fragments =
+        call.pair.node.session->queues().counters(TrafficClass::HtHd).fragments;
     EXPECT_EQ(fragments, 0U);
     fields.sequence += kPayload;
     call.cut(0);

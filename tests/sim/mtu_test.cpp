@@ -408,7 +408,7 @@ TEST(MtuSim, QuestionsCostLessThanAHundredthOfWhatIsSent) {
     MtuSim sim;
     sim.run_for(seconds(20));
     const session::SessionCounters& counters = sim.pair.node.session->counters();
-    const uint64_t wire = sim.pair.node.session->class_counters(TrafficClass::HtHd).wire_bytes;
+    const uint64_t wire = sim.pair.node.session->queues().counters(TrafficClass::HtHd).wire_bytes;
     EXPECT_LE(counters.overhead_sent(), wire / 100);
 }
 

@@ -157,7 +157,7 @@ TEST(PathSim, AStreamThatEndsSuddenlyIsAskedAbout) {
     send_for(pair, milliseconds(100));
     const auto stream_for = [&](base::Duration span) {
         const flow::Flow& up = pair.node.flow(voice_tuple(), TrafficClass::HtLd);
-        flow::Flow* const down = pair.snapt.session->flow_at(up.index);
+        flow::Flow* const down = pair.snapt.session->flow_table().at(up.index);
         ASSERT_NE(down, nullptr);
         packet::HeaderFields fields;
         fields.source = voice_tuple().remote;
@@ -184,7 +184,7 @@ TEST(PathSim, AStreamThatEndsSuddenlyIsAskedAbout) {
 
 TEST(PathSim, ANodeCanKeepPathsAliveForFlowsOnly) {
     SessionPair pair({});
-    pair.node.session->keep_alive_for_flows_only();
+    pair.node.session->upkeep().keep_alive_for_flows_only();
     send_for(pair, seconds(2));
     pair.run_for(seconds(5));
     pair.record = true;
@@ -222,11 +222,11 @@ TEST(PathSim, WhatTcpHasNoRoomForWaitsInTheClassQueues) {
     paths.path(wire::kTcpPath).set_room(0);
     send_for(pair, milliseconds(500));
     EXPECT_EQ(pair.snapt.delivered.size(), before);
-    EXPECT_GT(pair.node.session->queued_bytes(), 4000U);
+    EXPECT_GT(pair.node.session->queues().bytes(), 4000U);
     paths.path(wire::kTcpPath).set_room(100'000);
     pair.run_for(seconds(1));
     EXPECT_EQ(pair.snapt.delivered.size(), before + 25);
-    EXPECT_EQ(pair.node.session->queued_bytes(), 0U);
+    EXPECT_EQ(pair.node.session->queues().bytes(), 0U);
 }
 
 TEST(PathSim, OverTcpBothEndsCountRecordsAndTheirShareOfFullSegments) {
@@ -431,14 +431,14 @@ TEST_F(SettingCopySim, ACopyThatSetsAReferenceIsVoid) {
 TEST_F(CopySim, OnlyAQuoteOfWhatWasSentLatelyIsBelieved) {
     const auto quote = wire::Quote::of(original_);
     ASSERT_TRUE(quote);
-    EXPECT_TRUE(pair_.node.session->may_have_sent(*quote));
-    EXPECT_FALSE(pair_.snapt.session->may_have_sent(*quote)) << "the other direction";
+    EXPECT_TRUE(pair_.node.session->epochs().may_have_sent(*quote));
+    EXPECT_FALSE(pair_.snapt.session->epochs().may_have_sent(*quote)) << "the other direction";
     wire::Quote never = *quote;
     never.first[5] = static_cast<uint8_t>(never.first[5] + 100);
-    EXPECT_FALSE(pair_.node.session->may_have_sent(never)) << "a number not yet used";
+    EXPECT_FALSE(pair_.node.session->epochs().may_have_sent(never)) << "a number not yet used";
     wire::Quote other_epoch = *quote;
     other_epoch.first[0] ^= 0x0C;
-    EXPECT_FALSE(pair_.node.session->may_have_sent(other_epoch));
+    EXPECT_FALSE(pair_.node.session->epochs().may_have_sent(other_epoch));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_F(RateSim, IsReachedAndNotPassed) {
     flood(seconds(10));
     const auto bits = static_cast<double>(pair_.snapt.delivered.size() - before) * kBytes * 8;
     EXPECT_NEAR(bits / 10, kRate, 0.02 * kRate);
-    EXPECT_GT(pair_.node.session->class_counters(base::TrafficClass::HtHd).queue_drops, 0U);
+    EXPECT_GT(pair_.node.session->queues().counters(base::TrafficClass::HtHd).queue_drops, 0U);
     EXPECT_EQ(pair_.node.session->counters().lost_datagrams, 0U);
     EXPECT_TRUE(pair_.node.silent_paths.empty());
 }
@@ -78,11 +78,11 @@ TEST_F(RateSim, AnEarlierClassDoesNotWaitBehindALaterOne) {
 
 TEST_F(RateSim, GoesAtOnceWhenTheRateIsTakenAway) {
     flood(seconds(2));
-    EXPECT_GT(pair_.node.session->queued_packets(), 100U);
+    EXPECT_GT(pair_.node.session->queues().packets(), 100U);
     pair_.node.rate.set_rate(0);
     send(5000, base::TrafficClass::HtHd);  // somebody asks it
     pair_.run_for(milliseconds(200));
-    EXPECT_EQ(pair_.node.session->queued_packets(), 0U);
+    EXPECT_EQ(pair_.node.session->queues().packets(), 0U);
 }
 
 }  // namespace

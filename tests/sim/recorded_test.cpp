@@ -28,10 +28,10 @@ struct State {
                    counters.handovers,
                    counters.lost_datagrams,
                    session.flows(),
-                   session.queued_bytes(),
+                   session.queues().bytes(),
                    end.delivered.size(),
                    end.paths_changed.size(),
-                   session.send_epoch().value_or(0),
+                   session.epochs().newest().value_or(0),
                    static_cast<uint64_t>(session.heard_at().time_since_epoch().count()),
                    static_cast<uint64_t>(session.next_deadline(now).time_since_epoch().count()),
                    session.paths().active().value_or(UINT8_MAX),
@@ -128,7 +128,7 @@ struct Recording {
             from.send(flow, udp_packet(from, bytes, is_text), {}, pair.now);
             take();
         }
-        from.session->request_keepalive(pair.now);
+        from.session->upkeep().request_keepalive(pair.now);
         take();
         if (from_role == session::Role::Node) {
             from.session->paths().announce_again(pair.now);

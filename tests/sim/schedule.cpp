@@ -302,12 +302,12 @@ void Schedule::rekey() {
         pair_.install_epoch_at(pair_.node, ++epoch_, generation_);
         late_rekey_ = 0;
     }
-    if (!pair_.snapt.session->may_grant(epoch_ + 1)) {
+    if (!pair_.snapt.session->epochs().may_grant(epoch_ + 1)) {
         return;
     }
     if (one_in(4)) {
         pair_.install_epoch_at(pair_.snapt, epoch_ + 1, ++generation_);
-        if (!pair_.snapt.session->may_grant(epoch_ + 1)) {
+        if (!pair_.snapt.session->epochs().may_grant(epoch_ + 1)) {
             pair_.install_epoch_at(pair_.node, ++epoch_, generation_);
             return;
         }

@@ -3,7 +3,7 @@
 // what it gets: its share is that of a daemon and its kernel.
 #include "common/compress/zstd_codec.hpp"
 #include "common/elision/encoder.hpp"
-#include "common/session/expansion_budget.hpp"
+#include "common/reception/expansion_budget.hpp"
 #include "tests/sim/body_cost.hpp"
 #include "tests/support/session_pair.hpp"
 
@@ -231,7 +231,7 @@ TEST(SectionCost, ACompressedSectionCostsWhatItBecomesWhileTheBudgetPays) {
         EXPECT_GT(plain_bytes, 1000 * body.size());
         const auto same = [&](uint32_t /*round*/) { return body; };
         const auto within =
-            static_cast<uint32_t>(session::ExpansionBudget::kFreeBytes / plain_bytes);
+            static_cast<uint32_t>(reception::ExpansionBudget::kFreeBytes / plain_bytes);
         const auto paid = cost_of(taker, same, within);
         EXPECT_EQ(taker.session().drops().count(DropReason::InflationLimit), 0U);
         record_cost(paid, body.size(), std::to_string(packet_bytes) + " in a section");

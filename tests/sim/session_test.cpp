@@ -125,13 +125,13 @@ TEST(SessionSim, CompressesTextAndNotRandomBytes) {
     send_stream(text, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1),
                 true);
     text.run_for(base::seconds(1));
-    const auto& saved = text.node.session->class_counters(TrafficClass::HtHd);
+    const auto& saved = text.node.session->queues().counters(TrafficClass::HtHd);
     EXPECT_LT(saved.wire_bytes * 2, saved.inner_bytes);
     SessionPair noise({});
     send_stream(noise, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1),
                 false);
     noise.run_for(base::seconds(1));
-    EXPECT_EQ(noise.node.session->class_counters(TrafficClass::HtHd).compressed_sections, 0U);
+    EXPECT_EQ(noise.node.session->queues().counters(TrafficClass::HtHd).compressed_sections, 0U);
 }
 
 TEST(SessionSim, AggregatesSmallPacketsThatComeCloseTogether) {
@@ -145,7 +145,7 @@ TEST(SessionSim, AggregatesSmallPacketsThatComeCloseTogether) {
     }
     pair.run_for(base::seconds(1));
     EXPECT_EQ(pair.snapt.delivered.size(), 500U);
-    const auto& counters = pair.node.session->class_counters(TrafficClass::HtLd);
+    const auto& counters = pair.node.session->queues().counters(TrafficClass::HtLd);
     EXPECT_EQ(counters.packets, 500U);
     EXPECT_LT(counters.datagrams, 130U);
     EXPECT_LT(counters.queue_delay.quantile_ms(0.99), 20.0);
@@ -194,7 +194,7 @@ TEST(SessionSim, SuperPacketsArriveAsTheSegmentsTheKernelWouldHaveCut) {
     }
     pair.run_for(base::seconds(1));
     EXPECT_TRUE(pair.snapt.delivered == expected);
-    const auto& counters = pair.node.session->class_counters(TrafficClass::HtHd);
+    const auto& counters = pair.node.session->queues().counters(TrafficClass::HtHd);
     EXPECT_GE(counters.super_packets, 15U) << "contexts must be there after the first round trip";
 }
 
@@ -213,7 +213,7 @@ TEST(SessionSim, SplitsAPacketThatIsLongerThanADatagram) {
     }
     pair.run_for(base::seconds(1));
     EXPECT_TRUE(pair.snapt.delivered == expected);
-    EXPECT_GE(pair.node.session->class_counters(TrafficClass::HtLd).fragments, 100U);
+    EXPECT_GE(pair.node.session->queues().counters(TrafficClass::HtLd).fragments, 100U);
 }
 
 TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
@@ -236,7 +236,7 @@ TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
         pair.run_for(base::seconds(5));
         expect_subset_without_duplicates(pair.snapt.delivered, expected);
         EXPECT_GT(pair.snapt.delivered.size(), expected.size() / 2);
-        EXPECT_EQ(pair.node.session->queued_bytes(), 0U);
+        EXPECT_EQ(pair.node.session->queues().bytes(), 0U);
     }
 }
 
@@ -281,11 +281,11 @@ TEST(SessionSim, WhatSnaptQuotesOfAnIdleNodeTheNodeKnowsAsItsOwn) {
     pair.run_for(base::seconds(60));
     const auto latest = pair.snapt.session->latest();
     ASSERT_TRUE(latest);
-    EXPECT_TRUE(pair.node.session->may_have_sent(latest->quote));
+    EXPECT_TRUE(pair.node.session->epochs().may_have_sent(latest->quote));
     EXPECT_FALSE(pair.node.session->latest()) << "a node tells nobody";
     auto other = latest->quote;
     other.first[3] ^= 1U;
-    EXPECT_FALSE(pair.node.session->may_have_sent(other)) << "of another session";
+    EXPECT_FALSE(pair.node.session->epochs().may_have_sent(other)) << "of another session";
 }
 
 // Down-only traffic moves within a round trip although the node has nothing to send.
@@ -408,27 +408,28 @@ TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
     const HeaderFields fields = fields_up(tuple);
     flow::Flow& flow = pair.node.flow(tuple, TrafficClass::HtLd);
     const session::Session& session = *pair.node.session;
-    EXPECT_EQ(session.patience(pair.now), std::nullopt) << "nothing waits";
+    EXPECT_EQ(session.queues().patience(pair.now), std::nullopt) << "nothing waits";
     constexpr base::Duration kGap = base::microseconds(500);
     constexpr base::Duration kMoment = base::microseconds(1);
     int ended = 0;
     for (int i = 0; i < 500; ++i) {
         pair.node.send(flow, make_packet(fields, random_payload(pair.random, 40)), {}, pair.now);
-        const base::Duration patience = session.patience(pair.now).value_or(base::Duration{});
+        const base::Duration patience =
+            session.queues().patience(pair.now).value_or(base::Duration{});
         EXPECT_LE(patience, milliseconds(10)) << "the hold of its class";
         if (patience == base::Duration{}) {
             pair.run_for(kMoment);
-            EXPECT_EQ(session.queued_bytes(), 0U);
+            EXPECT_EQ(session.queues().bytes(), 0U);
         } else if (i % 10 != 9) {
-            const uint64_t waiting = session.queued_bytes();
+            const uint64_t waiting = session.queues().bytes();
             pair.run_for(std::min(kGap, patience) - kMoment);
-            EXPECT_EQ(session.queued_bytes(), waiting);
+            EXPECT_EQ(session.queues().bytes(), waiting);
         } else {  // nothing else comes
             pair.run_for(patience - kMoment);
-            EXPECT_GT(session.queued_bytes(), 0U);
+            EXPECT_GT(session.queues().bytes(), 0U);
             pair.run_for(2 * kMoment);
-            EXPECT_EQ(session.queued_bytes(), 0U);
-            EXPECT_EQ(session.patience(pair.now), std::nullopt);
+            EXPECT_EQ(session.queues().bytes(), 0U);
+            EXPECT_EQ(session.queues().patience(pair.now), std::nullopt);
             ++ended;
         }
     }

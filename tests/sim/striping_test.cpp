@@ -436,7 +436,7 @@ TEST(MultipathSim, SuperPacketsAreStripedInRuns) {
         two.pair.run_for(milliseconds(4));
     }
     two.pair.run_for(seconds(1));
-    EXPECT_GT(two.pair.node.session->class_counters(TrafficClass::HtHd).super_packets, 10U);
+    EXPECT_GT(two.pair.node.session->queues().counters(TrafficClass::HtHd).super_packets, 10U);
     EXPECT_GT(two.pair.up_link(1).counters().delivered_packets, 200U);
     ASSERT_EQ(two.pair.snapt.delivered.size(), 1200U);
     for (uint32_t i = 0; i < 1200; ++i) {

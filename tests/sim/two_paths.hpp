@@ -99,7 +99,7 @@ class TwoPaths {
     // The node hears that the path was full up at that rate.
     void tell_rate(uint8_t path, uint64_t bytes_per_s) {
         const Acknowledged told{pair.node.session->paths(),
-                                *pair.node.session->send_epoch(),
+                                *pair.node.session->epochs().newest(),
                                 {base::TrafficClass::HtHd, path, 0}};
         told.deliver_at(bytes_per_s, true, 1'000'000, pair.now, [&](base::Duration span) {
             pair.run_for(span);

@@ -50,7 +50,7 @@ size_t NumberedStreams::detached(SessionEnd& end) {
     size_t count = 0;
     for (size_t i = 0; i < kStreams; ++i) {
         const flow::Flow* flow = flow_of(i, end);
-        count += flow == nullptr || end.session->flow_at(flow->index) != flow ? 1U : 0U;
+        count += flow == nullptr || end.session->flow_table().at(flow->index) != flow ? 1U : 0U;
     }
     return count;
 }

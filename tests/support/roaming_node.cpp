@@ -109,9 +109,9 @@ void RoamingNode::add_paths() {
 
 bool RoamingNode::is_busy() {
     const session::Session& session = *pair_.node.session;
-    uint64_t traffic = session.queued_packets();
+    uint64_t traffic = session.queues().packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const auto& counters = session.class_counters(traffic_class);
+        const auto& counters = session.queues().counters(traffic_class);
         traffic += counters.packets + counters.queue_drops;
     }
     if (std::exchange(traffic_, traffic) != traffic) {

@@ -50,7 +50,7 @@ SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random&
 void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
     silent_paths.push_back(silent.paths().path(path).state());
     if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
-        pair.node.session->request_keepalive(now);
+        pair.node.session->upkeep().request_keepalive(now);
     }
     if (when_silent) {
         when_silent(path);

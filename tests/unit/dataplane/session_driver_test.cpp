@@ -105,12 +105,12 @@ TEST_F(Driver, AFullSocketKeepsNoOtherPathWaiting) {
 TEST_F(Driver, PacketsWaitUnsealedWhileTheirSocketIsFull) {
     sockets_.is_full[active()] = true;
     offer(TrafficClass::HtLd, 1);
-    EXPECT_EQ(session().queued_bytes(), 0U) << "that it is full is seen with the first one";
+    EXPECT_EQ(session().queues().bytes(), 0U) << "that it is full is seen with the first one";
     offer(TrafficClass::HtLd, 20);
-    EXPECT_GT(session().queued_bytes(), size_t{20} * 1200);
+    EXPECT_GT(session().queues().bytes(), size_t{20} * 1200);
     sockets_.is_full[active()] = false;
     driver_.pump(pair_.now);
-    EXPECT_EQ(session().queued_bytes(), 0U);
+    EXPECT_EQ(session().queues().bytes(), 0U);
     EXPECT_GT(sockets_.sent[active()], 0U);
     EXPECT_EQ(drops_.count(base::DropReason::SendFailed), 0U);
 }
@@ -125,16 +125,16 @@ TEST_F(Driver, SessionsTakeTurns) {
     driver_.set_clock([&] { return clock += base::microseconds(200); });
     queue(other, 1);
     queue(pair_, 600);
-    EXPECT_GT(session().queued_bytes(), size_t{600} * 1200);
+    EXPECT_GT(session().queues().bytes(), size_t{600} * 1200);
     driver_.touch(*other.node.session);
     driver_.touch(session());
     driver_.pump(pair_.now);
-    EXPECT_EQ(other.node.session->queued_bytes(), 0U);
-    EXPECT_GT(session().queued_bytes(), size_t{200} * 1200) << "its time was up";
+    EXPECT_EQ(other.node.session->queues().bytes(), 0U);
+    EXPECT_GT(session().queues().bytes(), size_t{200} * 1200) << "its time was up";
     for (int i = 0; i < 20; ++i) {
         driver_.pump(pair_.now);
     }
-    EXPECT_EQ(session().queued_bytes(), 0U);
+    EXPECT_EQ(session().queues().bytes(), 0U);
     driver_.remove(*other.node.session);
 }
 

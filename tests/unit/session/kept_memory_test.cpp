@@ -1,5 +1,5 @@
 // Memory that all sessions of a process use for kept and held packets stays within one budget.
-#include "common/session/resequencer.hpp"
+#include "common/reception/resequencer.hpp"
 #include "common/session/sent_ring.hpp"
 
 #include <deque>
@@ -104,12 +104,12 @@ TEST(KeptMemory, ARingWithoutMemoryKeepsNothingUntilAnotherGivesItsBack) {
 TEST(KeptMemory, AResequencerWithoutMemoryHoldsNothingAndCountsIt) {
     // One has room for its flows and packets, not two.
     MemoryBudget budget(3 * kMebibyte);
-    Resequencer rich(&budget);
-    Resequencer poor(&budget);
+    reception::Resequencer rich(&budget);
+    reception::Resequencer poor(&budget);
     flow::Flow flow;
     const wire::Order::Place place{1, 5};
     const std::vector<uint8_t> payload(1000);
-    const auto waits = [&](Resequencer& resequencer) {
+    const auto waits = [&](reception::Resequencer& resequencer) {
         return resequencer.arrive(place, 0, 3, milliseconds(200), kNow) &&
                resequencer.hold(place, flow, {}, payload, milliseconds(200), kNow);
     };

@@ -203,8 +203,8 @@ TEST(FrameBacklog, TakesMemoryAsItNeedsIt) {
 TEST(FrameBacklog, HasRoomForAllThatWasHeldForItsOrder) {
     FrameBacklog backlog;
     const std::vector<uint8_t> frame(packet::kVnetHeaderBytes + 120 +
-                                     session::Resequencer::kPacketBytes);
-    for (size_t i = 0; i < session::Resequencer::kPackets; ++i) {
+                                     reception::Resequencer::kPacketBytes);
+    for (size_t i = 0; i < reception::Resequencer::kPackets; ++i) {
         ASSERT_TRUE(backlog.push(frame, {}, {})) << i;
     }
     EXPECT_FALSE(backlog.push(frame, {}, {}));

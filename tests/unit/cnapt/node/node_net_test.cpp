@@ -331,7 +331,7 @@ TEST_F(NodeTest, WhatComesForAConnectionThatNobodyKnowsIsResetAndNeverReachesThe
         return comes_down(
             link, tcp_packet("198.51.100.1", uplinks::default_node_ipv4(), 80, 4000, flags));
     };
-    const auto queued = [&] { return link.session->queued_bytes(); };
+    const auto queued = [&] { return link.session->queues().bytes(); };
     EXPECT_FALSE(from_snapt(kSyn));
     EXPECT_EQ(node_->admission().flows().size(), 0U)
         << "a SYN begins nothing here, and is not answered";

@@ -144,7 +144,7 @@ TEST_F(PathChoice, ADeadPathIsAskedAgainHoweverOldTheLastQuestionIs) {
 // It may be of the port before.
 TEST_F(PathChoice, AnAcknowledgementAfterARedirectIsNoAnswerOfTheNewPort) {
     const tests::Acknowledged told{
-        paths(), *pair_.node.session->send_epoch(), {base::TrafficClass::HtHd, 0, 0}};
+        paths(), *pair_.node.session->epochs().newest(), {base::TrafficClass::HtHd, 0, 0}};
     for (const bool is_redirected : {false, true}) {
         const uint32_t number = is_redirected ? 2000 : 1000;
         told.send(number, 1, 1400, pair_.now);

@@ -198,7 +198,7 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     opening.tuple.protocol = packet::Protocol::Udp;
     opening.tuple.remote_port = 10'000;
     EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
-    EXPECT_EQ(node.session.queued_packets(), 1U);
+    EXPECT_EQ(node.session.queues().packets(), 1U);
     // A SYN gets its reset.
     packet::HeaderFields fields;
     fields.protocol = packet::Protocol::Tcp;
@@ -207,23 +207,23 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     opening.tuple.protocol = packet::Protocol::Tcp;
     opening.fields = &fields;
     EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
-    EXPECT_EQ(node.session.queued_packets(), 2U);
+    EXPECT_EQ(node.session.queues().packets(), 2U);
     opening.fields = nullptr;
     EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
-    EXPECT_EQ(node.session.queued_packets(), 2U) << "nobody would believe it";
+    EXPECT_EQ(node.session.queues().packets(), 2U) << "nobody would believe it";
     opening.tuple.protocol = packet::Protocol::Udp;
     for (uint16_t port = 1; port <= 1000; ++port) {
         opening.tuple.local_port = port;
         EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
     }
-    EXPECT_EQ(node.session.queued_packets(), kMaxRefusalsPerSecond);
+    EXPECT_EQ(node.session.queues().packets(), kMaxRefusalsPerSecond);
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1003U);
 }
 
 TEST_F(RelayTest, WhoAsksForTooMuchTakesNobodyElsesAnswer) {
     relay.set_limits(100, 8, 1);
     const auto is_answered = [&](NodeSession& node) {
-        const size_t before = node.session.queued_packets();
+        const size_t before = node.session.queues().packets();
         session::FlowOpening opening;
         opening.index = 99;
         opening.tuple.local = *node.grant.lease_ipv4;
@@ -231,7 +231,7 @@ TEST_F(RelayTest, WhoAsksForTooMuchTakesNobodyElsesAnswer) {
         opening.tuple.protocol = packet::Protocol::Udp;
         opening.tuple.remote_port = 10'000;
         EXPECT_EQ(relay.flows().on_flow_opened(node.session, opening, loop.now()), nullptr);
-        return node.session.queued_packets() > before;
+        return node.session.queues().packets() > before;
     };
     NodeSession& greedy = add_session(2);
     NodeSession& modest = add_session(3);

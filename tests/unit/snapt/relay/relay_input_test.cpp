@@ -276,11 +276,11 @@ TEST_F(RelayInput, AFlowThatGivesWayEndsNobodysWait) {
 TEST_F(RelayInput, WhatWasHeldForItsOrderGoesOnAtOnceWhileNobodyWaits) {
     const auto node = make_node(2);
     const Bytes packet = udp_packet(*node, 1400);
-    for (size_t i = 0; i < session::Resequencer::kPackets; ++i) {
+    for (size_t i = 0; i < reception::Resequencer::kPackets; ++i) {
         EXPECT_NE(deliver(*node, packet), nullptr);
     }
     relay->engine().tun().coalescer().flush();
-    EXPECT_EQ(node->at_relay().up_bytes, session::Resequencer::kPackets * packet.size());
+    EXPECT_EQ(node->at_relay().up_bytes, reception::Resequencer::kPackets * packet.size());
     EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
     EXPECT_EQ(relay->engine().kept_memory().used_bytes(), 0U);
 }

@@ -62,7 +62,7 @@ TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
     relay.flows().deliver(alice.session, flow, fields, {}, loop.now());
     EXPECT_EQ(relay.drops().count(base::DropReason::UsedUp), 2U);
     EXPECT_EQ(flow.state, flow::FlowState::Closing) << "it was reset";
-    EXPECT_EQ(alice.session.queued_packets(), 2U) << "both are answered";
+    EXPECT_EQ(alice.session.queues().packets(), 2U) << "both are answered";
     relay.look_at_meters();
     EXPECT_EQ(alice.flows, 0U) << "nor does what waits";
     alice.share->meter->set({});
@@ -76,7 +76,7 @@ TEST_F(RelayTest, ThePacketThatFindsAQuotaUsedUpIsAnswered) {
     alice.share->meter->set(used_up(OnExhausted::Stop));
     come_down(relay, pool.take(packet::kMaxReplyBytes), tuple, loop.now());
     EXPECT_EQ(relay.flows().table().find(tuple), nullptr);
-    EXPECT_EQ(alice.session.queued_packets(), 1U) << "its program waits for this packet";
+    EXPECT_EQ(alice.session.queues().packets(), 1U) << "its program waits for this packet";
 }
 
 // As after a restart of the SNAPT.
@@ -107,9 +107,9 @@ TEST_F(RelayTest, AUserMakesSoManyAnswersAtMost) {
     for (uint16_t i = 0; i < 3 * kMaxRefusalsPerSecond; ++i) {
         open_tcp(relay, alice, 1000 + i, loop.now());
     }
-    EXPECT_EQ(alice.session.queued_packets(), kMaxRefusalsPerSecond);
+    EXPECT_EQ(alice.session.queues().packets(), kMaxRefusalsPerSecond);
     open_tcp(relay, bob, 1000, loop.now());
-    EXPECT_EQ(bob.session.queued_packets(), 1U) << "at nobody else's cost";
+    EXPECT_EQ(bob.session.queues().packets(), 1U) << "at nobody else's cost";
 }
 
 TEST_F(RelayTest, PayloadOfAUsersFlowsIsCounted) {
@@ -162,7 +162,7 @@ TEST_F(RelayTest, PacketsWaitFromTheEndOfAGrantOn) {
     EXPECT_EQ(events.credits_used, 1);
     comes();
     EXPECT_EQ(events.credits_used, 1) << "asked for once";
-    EXPECT_EQ(alice.session.queued_packets(), 3U) << "nobody is refused";
+    EXPECT_EQ(alice.session.queues().packets(), 3U) << "nobody is refused";
     EXPECT_TRUE(alice.share->meter->set_credit({false, 2000}));
     relay.look_at_meters();
     EXPECT_FALSE(alice.share->down_rate.is_limited());

@@ -218,11 +218,11 @@ TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
     fill(many, 61, 60);
     fill(large, 3, 60'000);
     EXPECT_TRUE(relay.make_room(false));
-    EXPECT_EQ(many.session.queued_packets(), 31U);
-    EXPECT_EQ(large.session.queued_packets(), 3U);
+    EXPECT_EQ(many.session.queues().packets(), 31U);
+    EXPECT_EQ(large.session.queues().packets(), 3U);
     EXPECT_TRUE(relay.make_room(true));
-    EXPECT_EQ(many.session.queued_packets(), 31U);
-    EXPECT_EQ(large.session.queued_packets(), 2U);
+    EXPECT_EQ(many.session.queues().packets(), 31U);
+    EXPECT_EQ(large.session.queues().packets(), 2U);
     EXPECT_EQ(pool.in_use(), 33U);
     EXPECT_FALSE(relay.make_room(false)) << "so little is not looked for at each packet";
 }
