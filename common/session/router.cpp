@@ -136,7 +136,8 @@ uint8_t Router::path_of(const Flow& flow, PathMask paths) const {
 }
 
 // One-way delays without queues, of which only the differences mean something: those in ACKs are
-// between the same two clocks. Until these cover all paths, half the round trips stand in.
+// between the same two clocks. Until these cover all paths, half the round trips stand in. A path
+// without a sample counts as fast as the fastest: nothing but an ACK of what takes it measures it.
 Router::Delays Router::delays(PathMask paths) const {
     const auto smallest = [this](uint8_t index) -> std::optional<uint32_t> {
         const path::Delivery* const delivery = paths_.path(index).delivery();
@@ -144,15 +145,18 @@ Router::Delays Router::delays(PathMask paths) const {
     };
     const auto first = smallest(static_cast<uint8_t>(std::countr_zero(paths)));
     bool is_told = true;
-    each_of(paths, [&](uint8_t index) { is_told = is_told && smallest(index).has_value(); });
+    Duration shortest = Duration::max();
+    each_of(paths, [&](uint8_t index) {
+        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        is_told = is_told && smallest(index).has_value();
+        shortest = rtt.has_sample() ? std::min(shortest, rtt.minimum()) : shortest;
+    });
     Delays delays{};
     each_of(paths, [&](uint8_t index) {
         const path::RttEstimator& rtt = paths_.path(index).rtt();
-        const Duration round_trip =
-            rtt.has_sample() ? rtt.minimum() : path::RttEstimator::kInitialRtt;
         delays[index] =
             is_told ? wire::kAckTimeUnit * path::RelativeDelay::above(*smallest(index), *first)
-                    : round_trip / 2;
+                    : (rtt.has_sample() ? rtt.minimum() - shortest : Duration{}) / 2;
     });
     return delays;
 }
