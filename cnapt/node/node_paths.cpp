@@ -274,7 +274,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     const std::string to = choice_->name_of({path, {}, transport});
     const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
-        const double gap_us = static_cast<double>(base::to_us(now - link->moving_since));
+        const auto gap_us = static_cast<double>(base::to_us(now - link->moving_since));
         handovers_.add(link->name, {std::time(nullptr), link->moving_from, to, gap_us / 1000.0},
                        now);
         ++link->handovers;
