@@ -198,8 +198,8 @@ void write_path(JsonWriter& json,
     json.field("mtu", path != nullptr ? path->mtu() : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
                                                 : std::optional(false));
-    json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("mtu_state", recovery::to_string(path != nullptr ? path->search().state()
+                                                                : recovery::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);

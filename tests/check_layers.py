@@ -8,7 +8,7 @@ import sys
 
 BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
-SHARED = PURE | {"common/control", "common/path", "common/session", "common/config", "common/report", "common/io",
+SHARED = PURE | {"common/control", "common/recovery", "common/path", "common/session", "common/config", "common/report", "common/io",
                  "common/netlink", "common/netfilter", "common/process", "common/host", "common/turns", "common/record",
                  "common/dataplane", "common/daemon", "classifier", "policy"}
 
@@ -73,8 +73,9 @@ MAY_INCLUDE = {
     "common/flow": BASE | {"common/packet"},
     "common/elision": BASE | {"common/packet"},
     "common/control": BASE | {"common/wire"},
-    "common/path": BASE | {"common/wire"},
-    "common/session": PURE | {"common/path"},
+    "common/recovery": BASE | {"common/wire"},
+    "common/path": BASE | {"common/wire", "common/recovery"},
+    "common/session": PURE | {"common/recovery", "common/path"},
     "common/config": BASE,
     "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},
@@ -89,7 +90,7 @@ MAY_INCLUDE = {
                                 "common/turns", "common/record"},
     "common/daemon": BASE | {"common/config", "common/report", "common/io", "common/netlink", "common/netfilter", "common/host"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
-    "policy": BASE | {"common/packet", "common/path", "common/config", "classifier"},
+    "policy": BASE | {"common/packet", "common/recovery", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
     **CNAPT,
     "cnapt": SHARED | set(CNAPT),

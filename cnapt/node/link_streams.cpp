@@ -35,7 +35,7 @@ void LinkStreams::open(SnaptLink& link,
         link.hints |= session::mask_of(*link.stream_slot);
     }
     session::PathSet& paths = link.session->paths();
-    paths.add(wire::kTcpPath, link.stream_address, path::MtuSearch::kLargest, now);
+    paths.add(wire::kTcpPath, link.stream_address, recovery::MtuSearch::kLargest, now);
     paths.path(wire::kTcpPath).set_room(link.stream.queue->room_bytes());
     if (link.is_on_stream() && link.stream_slot == link.active_slot()) {
         paths.activate(wire::kTcpPath, now);  // by the new connection

@@ -23,13 +23,13 @@ PathView view_of(const Session& session, uint8_t index) {
     const Path& path = session.paths().path(index);
     PathView view;
     view.health =
-        path.validation() == Validation::Failed ? path::Health::Dead : path.liveness().health();
+        path.validation() == Validation::Failed ? recovery::Health::Dead : path.liveness().health();
     view.answered_at = path.answered_at();
     view.smoothed_rtt = path.smoothed_rtt();
     view.probe_timeout = path.rtt().probe_timeout();
     view.has_full_queue = path.measured().is_full;
-    if (const path::Delivery* delivery = session.paths().path(index).delivery()) {
-        const path::DeliveryCounters& counters = delivery->counters();
+    if (const recovery::Delivery* delivery = session.paths().path(index).delivery()) {
+        const recovery::DeliveryCounters& counters = delivery->counters();
         view.up = {counters.delivered_datagrams, counters.lost_datagrams, counters.delivered_bytes};
     }
     const session::SessionCounters& counters = session.counters();
@@ -62,7 +62,7 @@ PathView view_of_tcp(const Session& session, uint8_t slot, TimePoint opened_at, 
     view.uplink = slot;
     view.transport = Transport::Tcp;
     view.is_validated = true;
-    view.health = is_stuck ? std::max(view.health, path::Health::Doubtful) : view.health;
+    view.health = is_stuck ? std::max(view.health, recovery::Health::Doubtful) : view.health;
     view.opened_at = opened_at;
     view.answered_at = std::max(view.answered_at, opened_at);
     return view;

@@ -38,8 +38,8 @@ std::string_view to_string(PathState state) {
     return "unknown";
 }
 
-PathState state_of(Validation validation, Health health) {
-    const bool is_failing = health != Health::Usable;
+PathState state_of(Validation validation, recovery::Health health) {
+    const bool is_failing = health != recovery::Health::Usable;
     switch (validation) {
     case Validation::None:
         return PathState::Unknown;
@@ -92,7 +92,7 @@ void Path::probe(TimePoint now) {
 }
 
 void Path::announce(Asks asks, TimePoint now) {
-    announcer_.start(wire::kAnnounceCopies, Liveness::kProbeInterval, now);
+    announcer_.start(wire::kAnnounceCopies, recovery::Liveness::kProbeInterval, now);
     if (delivery_ != nullptr) {
         delivery_->distrust_round_trips(now);
     }
@@ -175,7 +175,7 @@ void Path::question(bool is_active, TimePoint now) {
 // comes while only that direction works is no reason.
 void Path::hasten(TimePoint now) {
     OpenChallenge& challenge = tuples_[kLtLd].challenge();
-    const Duration pause = std::max<Duration>(probe_timeout(), Liveness::kAskAfter);
+    const Duration pause = std::max<Duration>(probe_timeout(), recovery::Liveness::kAskAfter);
     if (!challenge.is_open() || now - challenge.asked_at() < pause) {
         return;
     }

@@ -20,11 +20,11 @@
 #include "common/path/announcer.hpp"
 #include "common/path/class_ways.hpp"
 #include "common/path/copy_request.hpp"
-#include "common/path/delivery.hpp"
 #include "common/path/keepalive_learner.hpp"
 #include "common/path/life_requests.hpp"
 #include "common/path/probe.hpp"
 #include "common/path/tuple.hpp"
+#include "common/recovery/delivery.hpp"
 
 #include <array>
 #include <memory>
@@ -40,7 +40,7 @@ enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
 // answer to a challenge makes the path usable again.
 enum class Validation : uint8_t { None, Pending, Done, Failed };
 std::string_view to_string(PathState state);
-PathState state_of(Validation validation, Health health);
+PathState state_of(Validation validation, recovery::Health health);
 
 // Share of a path's room reserved for the low-delay classes, so that they do not wait behind
 // others.
@@ -100,7 +100,7 @@ class Path {
 
     // --- What is known
     PathState state() const {
-        return state_of(validation_, is_node() ? liveness_.health() : Health::Usable);
+        return state_of(validation_, is_node() ? liveness_.health() : recovery::Health::Usable);
     }
     bool is_failing() const { return state() == PathState::Doubtful || state() == PathState::Dead; }
     bool is_live() const { return state() != PathState::Unknown && state() != PathState::Dead; }
@@ -113,14 +113,14 @@ class Path {
     base::TimePoint packets_sent_at() const { return packets_sent_at_; }
     // Of an outer IP packet, in the direction that this end sends.
     uint16_t mtu() const { return mtu_; }
-    const MtuSearch& search() const { return search_; }
+    const recovery::MtuSearch& search() const { return search_; }
     const Tuples& tuples() const { return tuples_; }
     const Tuple& lt_ld() const { return tuples_[kLtLd]; }
     // In any class.
     bool is_known_at(const base::Endpoint& remote) const;
     const Announcer& announcer() const { return announcer_; }
-    const Liveness& liveness() const { return liveness_; }
-    const RttEstimator& rtt() const { return rtt_; }
+    const recovery::Liveness& liveness() const { return liveness_; }
+    const recovery::RttEstimator& rtt() const { return rtt_; }
     // Zero: no sample.
     base::Duration smoothed_rtt() const {
         return rtt_.has_sample() ? rtt_.smoothed() : base::Duration{};
@@ -133,8 +133,8 @@ class Path {
     const Measured& measured() const { return measured_; }
     const LifeRequests& life_requests() const { return life_requests_; }
     // Null for a path that carries no packets.
-    const Delivery* delivery() const { return delivery_.get(); }
-    Delivery* delivery() { return delivery_.get(); }
+    const recovery::Delivery* delivery() const { return delivery_.get(); }
+    recovery::Delivery* delivery() { return delivery_.get(); }
     // The ways that the classes take; null: each its own.
     const ClassWays* class_ways() const { return class_ways_.get(); }
     ClassWay way_of(base::TrafficClass traffic_class) const {
@@ -206,7 +206,9 @@ class Path {
     void
     on_sent(base::TrafficClass tuple_class, uint64_t bytes, bool wants_answer, base::TimePoint now);
     void on_data_sent(uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now);
-    void on_numbered(base::TrafficClass traffic_class, const SentRun& run, base::TimePoint now);
+    void on_numbered(base::TrafficClass traffic_class,
+                     const recovery::SentRun& run,
+                     base::TimePoint now);
     // False if it is the same.
     bool set_limit(uint16_t mtu);
     // Bytes that may be sent before the sender has room again, kReservedRoomBytes of it only for
@@ -220,9 +222,9 @@ class Path {
 
     // --- Both: acknowledgements
     // The log of what has left; made on demand.
-    Delivery& log();
+    recovery::Delivery& log();
     // A run is repeated by another path. True if it was in the log.
-    bool take_out(const SentRun& run);
+    bool take_out(const recovery::SentRun& run);
     // After all ranges of a datagram. `came_back`: it came by this path; `has_answered`: and names
     // something for the first time. True if a doubt has ended (node).
     bool on_acks_read(bool came_back, bool has_answered, base::TimePoint now);
@@ -278,7 +280,9 @@ class Path {
     std::optional<Probe> mtu_probe(base::TimePoint now);
     bool asks_by_class() const;
     ClassWays::Times class_times() const;
-    void note_class_sent(base::TrafficClass traffic_class, const SentRun& run, base::TimePoint now);
+    void note_class_sent(base::TrafficClass traffic_class,
+                         const recovery::SentRun& run,
+                         base::TimePoint now);
     void note_class_arrived(bool came_back, base::TimePoint now);
 
     const PathContext& context_;
@@ -289,7 +293,7 @@ class Path {
     bool was_asked_again_ = false;  // node: after its first answer
     bool is_ping_due_ = false;
     bool was_left_silent_ = false;
-    uint16_t mtu_ = MtuSearch::kLargest;
+    uint16_t mtu_ = recovery::MtuSearch::kLargest;
     uint64_t room_bytes_ = UINT64_MAX;
     base::TimePoint packets_sent_at_{};
     base::TimePoint heard_at_{};
@@ -299,13 +303,13 @@ class Path {
     LifeRequests life_requests_;
     CopyRequest copy_request_;
     KeepaliveLearner keepalive_;
-    Liveness liveness_;
-    RttEstimator rtt_;
-    MtuSearch search_;
+    recovery::Liveness liveness_;
+    recovery::RttEstimator rtt_;
+    recovery::MtuSearch search_;
     PathCounters counters_;
     Measured measured_;
     // Null for a path that carries no packets.
-    std::unique_ptr<Delivery> delivery_;
+    std::unique_ptr<recovery::Delivery> delivery_;
     // Null likewise, and for TCP; kept while the path is in the same network.
     std::unique_ptr<ClassWays> class_ways_;
 };

@@ -133,10 +133,10 @@ void Path::on_health_due(bool is_active, TimePoint now) {
 }
 
 bool Path::follow_health(bool was_doubtful, bool is_active, TimePoint now) {
-    if (!is_live() || liveness_.health() == Health::Usable) {
+    if (!is_live() || liveness_.health() == recovery::Health::Usable) {
         return false;
     }
-    if (liveness_.health() == Health::Dead) {
+    if (liveness_.health() == recovery::Health::Dead) {
         bury(now);
         return true;
     }
@@ -147,14 +147,15 @@ bool Path::follow_health(bool was_doubtful, bool is_active, TimePoint now) {
     return true;
 }
 
-Delivery& Path::log() {
+recovery::Delivery& Path::log() {
     if (delivery_ == nullptr) {
-        delivery_ = std::make_unique<Delivery>(rtt_, liveness_, &search_, context_.memory);
+        delivery_ =
+            std::make_unique<recovery::Delivery>(rtt_, liveness_, &search_, context_.memory);
     }
     return *delivery_;
 }
 
-void Path::on_numbered(TrafficClass traffic_class, const SentRun& run, TimePoint now) {
+void Path::on_numbered(TrafficClass traffic_class, const recovery::SentRun& run, TimePoint now) {
     if (delivery_ == nullptr && !run.has_packets && !run.asks) {
         return;  // a path that only announces itself costs nothing
     }
@@ -162,7 +163,7 @@ void Path::on_numbered(TrafficClass traffic_class, const SentRun& run, TimePoint
     note_class_sent(traffic_class, run, now);
 }
 
-bool Path::take_out(const SentRun& run) {
+bool Path::take_out(const recovery::SentRun& run) {
     const bool was_there =
         delivery_ != nullptr && delivery_->take_out(run.space, run.first, run.first);
     if (was_there) {

@@ -145,7 +145,7 @@ ClassWays::Times Path::class_times() const {
         delivery_ != nullptr ? delivery_->loss_detector().time_threshold(rtt_) - rtt_.smoothed()
                              : Duration{};
     return {std::max(patience(), round_trip),
-            std::max<Duration>(Liveness::kProbeInterval, round_trip),
+            std::max<Duration>(recovery::Liveness::kProbeInterval, round_trip),
             std::max<Duration>(reordering, {})};
 }
 
@@ -153,11 +153,14 @@ ClassWays::Times Path::class_times() const {
 bool Path::asks_by_class() const {
     const bool works =
         is_node() ? state() == PathState::Usable : is_live() && current_tuple().is_proven();
-    return class_ways_ != nullptr && works && !is_tcp() && liveness_.health() == Health::Usable;
+    return class_ways_ != nullptr && works && !is_tcp() &&
+           liveness_.health() == recovery::Health::Usable;
 }
 
 // Datagrams without packets count in lt-ld alone, where the acknowledgements leave.
-void Path::note_class_sent(TrafficClass traffic_class, const SentRun& run, TimePoint now) {
+void Path::note_class_sent(TrafficClass traffic_class,
+                           const recovery::SentRun& run,
+                           TimePoint now) {
     const bool counts = run.has_packets || traffic_class == TrafficClass::LtLd;
     if (is_tcp() || !counts || run.is_size_probe || run.is_other_way) {
         return;
@@ -169,7 +172,7 @@ void Path::note_class_sent(TrafficClass traffic_class, const SentRun& run, TimeP
 }
 
 void Path::note_class_arrived(bool came_back, TimePoint now) {
-    const Delivery::Arrived arrived = delivery_->take_arrived();
+    const recovery::Delivery::Arrived arrived = delivery_->take_arrived();
     if (class_ways_ == nullptr) {
         return;
     }

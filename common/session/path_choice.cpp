@@ -153,7 +153,7 @@ bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.lt_ld();
     if (!tuple.is_known() || !tuple.is_proven() || !path.is_live() ||
-        path.liveness().health() != path::Health::Usable) {
+        path.liveness().health() != recovery::Health::Usable) {
         return false;
     }
     if (context_.role == Role::Node) {
@@ -222,7 +222,7 @@ TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) co
     if (paths_[index].delivery() == nullptr) {
         return base::kNever;
     }
-    const path::Liveness& liveness = paths_[index].liveness();
+    const recovery::Liveness& liveness = paths_[index].liveness();
     if (liveness.timeouts() > 0) {
         return liveness.owed_since();
     }

@@ -18,9 +18,9 @@ constexpr Duration kLongestAckInterval = base::seconds(2);
 }  // namespace
 
 // A run that is repeated on the path that it took last stays in the log as it left there.
-void PathLogs::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
+void PathLogs::on_sent_again(recovery::SentRun run, uint8_t index, TimePoint now) {
     CTN_ASSERT(run.count == 1);
-    path::Delivery& log = paths_[index].log();
+    recovery::Delivery& log = paths_[index].log();
     if (log.is_waiting(run.space, run.first)) {
         return;
     }
@@ -35,12 +35,12 @@ void PathLogs::on_ack_range(uint32_t epoch,
                             const wire::AckRange& range,
                             uint8_t arrived_on) {
     const uint8_t own = ack.space.path;
-    const path::NumberSpace space{epoch, wire::space_number(ack.space)};
+    const recovery::NumberSpace space{epoch, wire::space_number(ack.space)};
     uint64_t sought = uint64_t{range.last} - range.first + 1;  // each is in one log at most
-    if (path::Delivery* const delivery = paths_[own].delivery()) {
-        std::optional<path::Delivery::Highest> highest;
+    if (recovery::Delivery* const delivery = paths_[own].delivery()) {
+        std::optional<recovery::Delivery::Highest> highest;
         if (range.last == ack.highest) {
-            highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
+            highest = recovery::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
         }
         const uint32_t named = delivery->on_range(space, range.first, range.last, highest);
         sought -= named;
@@ -50,7 +50,7 @@ void PathLogs::on_ack_range(uint32_t epoch,
         answered_ |= named != 0 && arrived_on == own ? mask_of(own) : PathMask{0};
     }
     any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
-        path::Delivery* const delivery = paths_[index].delivery();
+        recovery::Delivery* const delivery = paths_[index].delivery();
         const uint32_t repeats =
             delivery != nullptr ? delivery->on_repeat_range(space, range.first, range.last) : 0;
         named_repeats_ += repeats;
@@ -76,7 +76,7 @@ PathMask PathLogs::on_acks_read(TimePoint now) {
 
 void PathLogs::on_ack_count(uint32_t epoch, const wire::Ack& ack) {
     const uint32_t repeats = std::exchange(named_repeats_, 0U);
-    if (path::Delivery* const delivery = paths_[ack.space.path].delivery()) {
+    if (recovery::Delivery* const delivery = paths_[ack.space.path].delivery()) {
         delivery->on_count({epoch, wire::space_number(ack.space)}, ack.highest + 1 - ack.missing,
                            repeats);
     }

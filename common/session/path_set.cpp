@@ -77,7 +77,7 @@ void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
 }
 
 void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
-    const auto& sizes = path::MtuSearch::kUsualSizes;
+    const auto& sizes = recovery::MtuSearch::kUsualSizes;
     const auto smaller =
         std::find_if(sizes.begin(), sizes.end(), [&](uint16_t size) { return size < outer_bytes; });
     if (smaller != sizes.end() && *smaller < paths_[index].search().limit()) {
@@ -175,7 +175,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         activation_number_ = announce.number;
         paths_[path].forget_other_tuples();
     }
-    if (announce.mtu >= path::MtuSearch::kSmallest) {
+    if (announce.mtu >= recovery::MtuSearch::kSmallest) {
         paths_[path].set_limit(announce.mtu);
     }
     // Data in an older connection is lost, as with a move.

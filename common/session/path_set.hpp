@@ -25,7 +25,7 @@ namespace continuo::session {
 
 class PathSet {
   public:
-    // `memory`: budget for the logs of datagrams under way (path::SentLog); null: no limit.
+    // `memory`: budget for the logs of datagrams under way (recovery::SentLog); null: no limit.
     PathSet(Role role, base::Random& random, base::MemoryBudget* memory = nullptr)
         : context_{role, random, memory}
         , paths_(make_paths(context_, std::make_index_sequence<wire::kMaxPaths>())) {}
@@ -124,14 +124,14 @@ class PathSet {
 
     // --- Both: acknowledgements
     // A run of datagrams of one space left.
-    void on_numbered(const path::SentRun& run, base::TimePoint now) {
+    void on_numbered(const recovery::SentRun& run, base::TimePoint now) {
         const auto space = wire::space_from_number(run.space.space);
         paths_[space.path].on_numbered(space.traffic_class, run, now);
     }
     // The sender's queues are empty.
     void on_app_limited() {
         any_used([&](uint8_t index) {
-            if (path::Delivery* const delivery = paths_[index].delivery()) {
+            if (recovery::Delivery* const delivery = paths_[index].delivery()) {
                 delivery->on_app_limited();
             }
             return false;

@@ -102,7 +102,7 @@ Weights weights_of(const PathSet& paths, PathMask mask) {
 // Those of `paths` with the shortest round trips; all while none is known.
 PathMask Router::fastest(PathMask paths) const {
     const auto rtt_of = [this](uint8_t index) {
-        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const recovery::RttEstimator& rtt = paths_.path(index).rtt();
         return rtt.has_sample() ? rtt.smoothed() : Duration::max();
     };
     Duration shortest = Duration::max();
@@ -139,7 +139,7 @@ uint8_t Router::path_of(const Flow& flow, PathMask paths) const {
 // between the same two clocks. Until these cover all paths, half the round trips stand in.
 Router::Delays Router::delays(PathMask paths) const {
     const auto smallest = [this](uint8_t index) -> std::optional<uint32_t> {
-        const path::Delivery* const delivery = paths_.path(index).delivery();
+        const recovery::Delivery* const delivery = paths_.path(index).delivery();
         return delivery != nullptr ? delivery->relative_delay().smallest() : std::nullopt;
     };
     const auto first = smallest(static_cast<uint8_t>(std::countr_zero(paths)));
@@ -147,11 +147,11 @@ Router::Delays Router::delays(PathMask paths) const {
     each_of(paths, [&](uint8_t index) { is_told = is_told && smallest(index).has_value(); });
     Delays delays{};
     each_of(paths, [&](uint8_t index) {
-        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const recovery::RttEstimator& rtt = paths_.path(index).rtt();
         const Duration round_trip =
-            rtt.has_sample() ? rtt.minimum() : path::RttEstimator::kInitialRtt;
+            rtt.has_sample() ? rtt.minimum() : recovery::RttEstimator::kInitialRtt;
         delays[index] =
-            is_told ? wire::kAckTimeUnit * path::RelativeDelay::above(*smallest(index), *first)
+            is_told ? wire::kAckTimeUnit * recovery::RelativeDelay::above(*smallest(index), *first)
                     : round_trip / 2;
     });
     return delays;
@@ -165,10 +165,11 @@ Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint
     Arrival best;
     each_of(paths, [&](uint8_t index) {
         const uint16_t mtu = paths_.path(index).mtu();
-        const path::Delivery* const delivery = paths_.path(index).delivery();
+        const recovery::Delivery* const delivery = paths_.path(index).delivery();
         const Duration queueing =
-            delivery != nullptr ? delivery->queueing(mtu, now)
-                                : path::Delivery::time_for(mtu, path::Delivery::kAssumedBytesPerS);
+            delivery != nullptr
+                ? delivery->queueing(mtu, now)
+                : recovery::Delivery::time_for(mtu, recovery::Delivery::kAssumedBytesPerS);
         const TimePoint at = now + delays[index] + queueing;
         best = at < best.at ? Arrival{index, at} : best;
     });

@@ -80,7 +80,7 @@ bool Session::write_ack_frame(const AckBlock& block,
     head.delay =
         static_cast<uint32_t>(std::min<int64_t>(block.delay / wire::kAckTimeUnit, UINT32_MAX));
     head.interval_ms = static_cast<uint32_t>(base::to_ms(epoch.ledgers[path]->interval(now)));
-    head.clock = path::RelativeDelay::clock_at(now - block.delay);
+    head.clock = recovery::RelativeDelay::clock_at(now - block.delay);
     const auto ranges = std::span(block.ranges).first(block.range_count);
     head.missing = block.ranges[0].last + 1 - block.received;
     const size_t before = body.size();

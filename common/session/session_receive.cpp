@@ -22,7 +22,7 @@ bool is_too_long(const ReceivedDatagram& datagram) {
     const bool is_stream = datagram.arrived_on == wire::kTcpPath;
     const base::IpAddress& peer =
         is_stream ? base::IpAddress::any(base::IpVersion::V4) : datagram.from.address;
-    return datagram.bytes.size() + outer_overhead(peer) > path::MtuSearch::kLargest;
+    return datagram.bytes.size() + outer_overhead(peer) > recovery::MtuSearch::kLargest;
 }
 
 }  // namespace

@@ -216,8 +216,8 @@ void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
-    json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("mtu_state", recovery::to_string(path != nullptr ? path->search().state()
+                                                                : recovery::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
 }
 

@@ -142,7 +142,7 @@ TEST(FrameCost, WhatIsKnownOfWhatIsUnderWayIsInTheMemoryBudget) {
     const size_t before = node.victim().memory.used_bytes();
     constexpr size_t kRuns = 1024;  // of one datagram each
     node.send(2 * kRuns);
-    EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(path::SentRun));
+    EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(recovery::SentRun));
 }
 
 // Each datagram with a number of its own takes a place in the record of headers, too.
@@ -336,7 +336,7 @@ class RepeatedOnAllPaths {
     static constexpr uint8_t kOthers = 14;  // all but the first one and TCP
 
     RepeatedOnAllPaths() : moved_(kUnderWay) {
-        path::SentRun run;
+        recovery::SentRun run;
         run.space = {kEpoch, wire::space_number(kBulk)};
         run.count = 1;
         run.has_packets = true;

@@ -291,7 +291,7 @@ TEST(RecordedDatagrams, EveryCutLengthIsDroppedCountedAndLeavesNoTrace) {
                                                datagram.begin() + static_cast<ptrdiff_t>(length));
                 const DropReason expected = length < shortest ? DropReason::TooShort
                                             : length + session::outer_overhead(kElsewhere.address) >
-                                                    path::MtuSearch::kLargest
+                                                    recovery::MtuSearch::kLargest
                                                 ? DropReason::DatagramTooLong
                                                 : DropReason::Unauthentic;
                 ASSERT_TRUE(leaves_no_trace(recording, cut,

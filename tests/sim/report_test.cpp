@@ -314,7 +314,7 @@ TEST_F(OneWaySim, DownTrafficDoesNotEndADoubtAboutTheWayUp) {
     pair_->node.when_changed = {};  // there is nowhere to go
     send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
     swallow(true);
-    // Owed for a second and two intervals of ACKs at most: not dead before (path::Liveness).
+    // Owed for a second and two intervals of ACKs at most: not dead before (recovery::Liveness).
     send_for(seconds(1), {milliseconds(20), milliseconds(5), 400});
     EXPECT_EQ(path(pair_->node).state(), PathState::Doubtful);
     EXPECT_EQ(doubts_.size(), 1U);

@@ -36,10 +36,10 @@ Duration StallWatch::round_trip(uint8_t slot) const {
     return longest_delay(node_.up(slot).settings()) + longest_delay(node_.down(slot).settings());
 }
 
-// T_doubt, of the path for which it is longest (path::Liveness): until the question of thin
+// T_doubt, of the path for which it is longest (recovery::Liveness): until the question of thin
 // traffic, and until its probes are unanswered, too.
 Duration StallWatch::doubt() const {
-    using path::Liveness;
+    using recovery::Liveness;
     constexpr Duration kProbing = (Liveness::kProbes - 1) * Liveness::kProbeInterval;
     Duration longest{};
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {

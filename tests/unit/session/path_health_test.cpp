@@ -22,7 +22,7 @@ size_t pings_in(Node& node, base::Duration span, bool answers, bool hears = fals
                 continue;
             }
             EXPECT_FALSE(probe->is_padded) << "a hole for long datagrams would swallow it";
-            path::SentRun run;
+            recovery::SentRun run;
             run.space = {1, wire::space_number(space(0))};
             run.first = static_cast<uint32_t>(1000 + pings++);
             run.count = 1;
@@ -234,7 +234,7 @@ TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
         pings += pings_in(node, milliseconds(10), false, true);
     }
     EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
-    EXPECT_GE(pings, 1 + path::Liveness::kProbes);
+    EXPECT_GE(pings, 1 + recovery::Liveness::kProbes);
     pings_in(node, base::seconds(3), false, true);
     EXPECT_EQ(node.paths.path(0).state(), PathState::Dead);
 }
@@ -242,7 +242,7 @@ TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
 TEST(PathSet, ThreePacketsWithoutAnAnswerBesideOthersThatComeAreNoReasonToAsk) {
     Node node;
     prove(node);
-    for (uint32_t i = 0; i < path::Liveness::kUnconfirmedDatagrams - 1; ++i) {
+    for (uint32_t i = 0; i < recovery::Liveness::kUnconfirmedDatagrams - 1; ++i) {
         send_numbered(node, i);
     }
     EXPECT_EQ(pings_in(node, base::seconds(10), false, true), 0U);
@@ -448,16 +448,16 @@ TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
     const tests::Acknowledged sent{snapt.paths, 1, space(1, TrafficClass::HtHd)};
     sent.send(0, 10, 1000, snapt.now);
     const auto health = [&] { return snapt.paths.path(1).liveness().health(); };
-    while (health() != path::Health::Dead) {
+    while (health() != recovery::Health::Dead) {
         ASSERT_LT(snapt.now, TimePoint{base::seconds(30)});
         snapt.paths.on_time(snapt.now += milliseconds(10));
         while (snapt.paths.next_probe(snapt.now)) {
         }
     }
     snapt.paths.logs().tidy(snapt.now += base::seconds(120));
-    ASSERT_EQ(health(), path::Health::Dead);
+    ASSERT_EQ(health(), recovery::Health::Dead);
     snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
-    EXPECT_EQ(health(), path::Health::Usable);
+    EXPECT_EQ(health(), recovery::Health::Usable);
 }
 
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {

@@ -78,7 +78,7 @@ class SnaptRepeats {
     static constexpr uint8_t kCount = 4;
     Snapt snapt_;
     const tests::Acknowledged told_{snapt_.paths, 1, {TrafficClass::HtHd, 0, 0}};
-    path::SentRun repeated_;
+    recovery::SentRun repeated_;
 };
 
 TEST(PathRepeats, ARepeatIsOwedByThePathThatItTookLast) {

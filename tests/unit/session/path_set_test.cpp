@@ -92,7 +92,7 @@ TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
 }
 
 TEST(PathSet, TheStateOfAPathFollowsFromValidationAndHealth) {
-    using path::Health;
+    using recovery::Health;
     for (const Health health : {Health::Usable, Health::Doubtful, Health::Dead}) {
         EXPECT_EQ(state_of(Validation::None, health), PathState::Unknown);
         EXPECT_EQ(state_of(Validation::Failed, health), PathState::Dead);

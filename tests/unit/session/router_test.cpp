@@ -285,7 +285,7 @@ TEST(Router, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
     const auto tell = [&](uint8_t path, uint32_t delay) {
         const tests::Acknowledged told{node.paths, 1, space(path)};
         told.send(number, 1, 1500, node.now);
-        const uint32_t arrived = path::RelativeDelay::clock_at(node.now) + delay;
+        const uint32_t arrived = recovery::RelativeDelay::clock_at(node.now) + delay;
         told.acknowledge(number, number, node.now + milliseconds(30), arrived);
         ++number;
     };

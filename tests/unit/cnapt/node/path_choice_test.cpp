@@ -10,10 +10,10 @@ namespace {
 
 using base::milliseconds;
 using base::seconds;
-using path::Health;
 using policy::Candidate;
 using policy::PathView;
 using policy::Transport;
+using recovery::Health;
 using session::PathState;
 using tests::SessionPair;
 using tests::SimLink;

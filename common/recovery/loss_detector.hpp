@@ -5,12 +5,12 @@
 // overtaken.
 #pragma once
 
-#include "common/path/rtt_estimator.hpp"
-#include "common/path/sent_log.hpp"
+#include "common/recovery/rtt_estimator.hpp"
+#include "common/recovery/sent_log.hpp"
 
 #include <optional>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 class LossDetector {
   public:
@@ -89,4 +89,4 @@ class LossDetector {
     base::TimePoint episode_ends_at_{};
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -6,12 +6,12 @@
 // do better then.
 #pragma once
 
-#include "common/path/rtt_estimator.hpp"
-#include "common/path/sent_log.hpp"
+#include "common/recovery/rtt_estimator.hpp"
+#include "common/recovery/sent_log.hpp"
 
 #include <optional>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 class RateEstimator {
   public:
@@ -81,4 +81,4 @@ class RateEstimator {
     bool has_queue_ = false;
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

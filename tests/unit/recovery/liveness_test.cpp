@@ -1,11 +1,11 @@
-#include "common/path/liveness.hpp"
+#include "common/recovery/liveness.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -301,4 +301,4 @@ TEST(Liveness, APathThatDoesNotAnswerIsNotAskedOncePerRoundTrip) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

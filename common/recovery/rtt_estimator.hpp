@@ -3,11 +3,11 @@
 #pragma once
 
 #include "common/base/time.hpp"
-#include "common/path/windowed_extreme.hpp"
+#include "common/recovery/windowed_extreme.hpp"
 
 #include <functional>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 class RttEstimator {
   public:
@@ -49,4 +49,4 @@ class RttEstimator {
     Minimum minimum_;
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

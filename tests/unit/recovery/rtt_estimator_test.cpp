@@ -1,8 +1,8 @@
-#include "common/path/rtt_estimator.hpp"
+#include "common/recovery/rtt_estimator.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -63,4 +63,4 @@ TEST(RttEstimator, AMinimumOfLongAgoIsForgotten) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

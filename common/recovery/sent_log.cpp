@@ -1,11 +1,11 @@
-#include "common/path/sent_log.hpp"
+#include "common/recovery/sent_log.hpp"
 
 #include "common/base/assert.hpp"
 
 #include <algorithm>
 #include <array>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 using base::TimePoint;
@@ -190,4 +190,4 @@ void SentLog::release() {
     }
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,10 +1,10 @@
-#include "common/path/loss_detector.hpp"
+#include "common/recovery/loss_detector.hpp"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -144,4 +144,4 @@ TEST_F(LossDetectorTest, ThresholdsAreBoundedWhateverComesLate) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -23,7 +23,7 @@
 #include <optional>
 #include <string_view>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 // Error: like SearchComplete, but below the minimum that IPv6 asks of every link (RFC 8200 section
 // 5).
@@ -143,4 +143,4 @@ class MtuSearch {
     size_t next_outstanding_ = 0;
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,8 +1,8 @@
-#include "common/path/mtu_search.hpp"
+#include "common/recovery/mtu_search.hpp"
 
 #include <algorithm>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 using base::kNever;
@@ -330,4 +330,4 @@ bool MtuSearch::on_response(const wire::ChallengeToken& token, TimePoint now) {
     return true;
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

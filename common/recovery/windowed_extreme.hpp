@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 template <typename Value, typename Position, typename Better>
 class WindowedExtreme {
@@ -58,4 +58,4 @@ class WindowedExtreme {
     bool is_empty_ = true;
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 enum class Health : uint8_t { Usable, Doubtful, Dead };
 
@@ -218,4 +218,4 @@ class Liveness {
     base::TimePoint unconfirmed_since_{};
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,4 +1,4 @@
-#include "common/path/delivery.hpp"
+#include "common/recovery/delivery.hpp"
 
 #include "common/wire/space.hpp"
 
@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 using base::TimePoint;
@@ -279,4 +279,4 @@ std::optional<double> Delivery::loss(TimePoint now) const {
     return static_cast<double>(missing) / static_cast<double>(delivered + missing);
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,6 +1,6 @@
 // Delivery over links of many rates, delays and losses: what it tells of a path is what the link
 // did.
-#include "common/path/delivery.hpp"
+#include "common/recovery/delivery.hpp"
 
 #include <cmath>
 #include <deque>
@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -487,4 +487,4 @@ TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

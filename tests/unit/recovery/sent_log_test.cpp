@@ -1,11 +1,11 @@
 #include "common/base/random.hpp"
-#include "common/path/sent_log.hpp"
+#include "common/recovery/sent_log.hpp"
 
 #include <map>
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::milliseconds;
@@ -297,4 +297,4 @@ TEST(SentRun, CountsBytesWithAShorterLast) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

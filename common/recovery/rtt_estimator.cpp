@@ -1,8 +1,8 @@
-#include "common/path/rtt_estimator.hpp"
+#include "common/recovery/rtt_estimator.hpp"
 
 #include <algorithm>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 
@@ -29,4 +29,4 @@ void RttEstimator::on_exchange(Duration round_trip, base::TimePoint now) {
     on_sample(round_trip, Duration{}, now);
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

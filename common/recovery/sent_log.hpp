@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 // A sequence of datagram numbers: (epoch, wire::space_number). Each epoch counts from 0.
 struct NumberSpace {
@@ -223,4 +223,4 @@ class SentLog {
     uint64_t forgotten_datagrams_ = 0;
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

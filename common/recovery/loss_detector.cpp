@@ -1,10 +1,10 @@
-#include "common/path/loss_detector.hpp"
+#include "common/recovery/loss_detector.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 using base::TimePoint;
@@ -84,4 +84,4 @@ void LossDetector::note_episode(bool has_lost, TimePoint now, Duration round_tri
     }
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

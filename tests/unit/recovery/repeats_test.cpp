@@ -1,10 +1,10 @@
 // Datagrams that are sent again under the same numbers, perhaps by another path, as Delivery sees
 // them.
-#include "common/path/delivery.hpp"
+#include "common/recovery/delivery.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::milliseconds;
@@ -217,4 +217,4 @@ TEST(Repeats, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -8,19 +8,19 @@
 //   on_time(now)                              loss by time
 #pragma once
 
-#include "common/path/liveness.hpp"
-#include "common/path/loss_detector.hpp"
-#include "common/path/mtu_search.hpp"
-#include "common/path/rate_estimator.hpp"
-#include "common/path/relative_delay.hpp"
-#include "common/path/rtt_estimator.hpp"
-#include "common/path/sent_log.hpp"
+#include "common/recovery/liveness.hpp"
+#include "common/recovery/loss_detector.hpp"
+#include "common/recovery/mtu_search.hpp"
+#include "common/recovery/rate_estimator.hpp"
+#include "common/recovery/relative_delay.hpp"
+#include "common/recovery/rtt_estimator.hpp"
+#include "common/recovery/sent_log.hpp"
 
 #include <array>
 #include <optional>
 #include <utility>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 struct DeliveryCounters {
     uint64_t sent_datagrams = 0;
@@ -217,4 +217,4 @@ class Delivery {
     std::array<LossSecond, kLossSeconds> seconds_{};
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

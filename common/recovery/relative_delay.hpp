@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/time.hpp"
-#include "common/path/windowed_extreme.hpp"
+#include "common/recovery/windowed_extreme.hpp"
 #include "common/wire/constants.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <functional>
 #include <optional>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 class RelativeDelay {
   public:
@@ -91,4 +91,4 @@ class RelativeDelay {
     base::TimePoint sampled_at_{};
 };
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery

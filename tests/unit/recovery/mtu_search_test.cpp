@@ -1,4 +1,4 @@
-#include "common/path/mtu_search.hpp"
+#include "common/recovery/mtu_search.hpp"
 
 #include <deque>
 #include <functional>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -366,4 +366,4 @@ TEST(MtuSearch, LossCostsOneQuestionASecondAtMost) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,8 +1,8 @@
-#include "common/path/relative_delay.hpp"
+#include "common/recovery/relative_delay.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::path {
+namespace continuo::recovery {
 namespace {
 
 using base::Duration;
@@ -81,4 +81,4 @@ TEST(RelativeDelay, PathsToOnePeerAreCompared) {
 }
 
 }  // namespace
-}  // namespace continuo::path
+}  // namespace continuo::recovery

@@ -1,8 +1,8 @@
-#include "common/path/rate_estimator.hpp"
+#include "common/recovery/rate_estimator.hpp"
 
 #include <algorithm>
 
-namespace continuo::path {
+namespace continuo::recovery {
 
 using base::Duration;
 using base::TimePoint;
@@ -94,4 +94,4 @@ void RateEstimator::finish(TimePoint arrived_at, Duration round_trip, bool has_q
     }
 }
 
-}  // namespace continuo::path
+}  // namespace continuo::recovery
