@@ -222,7 +222,7 @@ void Session::requeue(Flow& flow, TrafficClass former) {
 void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
     note_use(now);
     ClassState& state = classes_[index_of(flow.traffic_class)];
-    const auto destination = paths_.destination(flow.traffic_class, now);
+    const auto destination = paths_.selector().destination(flow.traffic_class, now);
     state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
                                are_arrivals_gathered_);
     if (packet->offload.gso != packet::GsoType::None && is_compressible(state, flow, *packet)) {
@@ -278,7 +278,7 @@ size_t Session::shed(bool by_bytes) {
 std::optional<Destination> Session::next_destination(TrafficClass traffic_class,
                                                      TimePoint now) const {
     const auto& goes_to = classes_[index_of(traffic_class)].goes_to;
-    return goes_to ? goes_to : paths_.destination(traffic_class, now);
+    return goes_to ? goes_to : paths_.selector().destination(traffic_class, now);
 }
 
 std::optional<Duration> Session::patience(TimePoint now) const {
@@ -338,7 +338,7 @@ HoldKnobs Session::knobs(const ClassState& state, const Destination& destination
     knobs.hold = state.settings.hold;
     const auto full = static_cast<uint32_t>(static_cast<double>(outer) * state.settings.fill);
     knobs.target_bytes = full > overhead ? full - overhead : 1;
-    if (const Duration rtt = paths_.path(destination.path).smoothed_rtt();
+    if (const Duration rtt = paths_.path(destination.path).feedback().smoothed_rtt();
         state.queue.has_clocked() && rtt != Duration{}) {
         knobs.clocked_hold = rtt / kClockedShare;
     }
@@ -396,14 +396,15 @@ void Session::on_timeout(TimePoint now) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {
-                ledger.set_rtt(paths_.path(path).smoothed_rtt());
+                ledger.set_rtt(paths_.path(path).feedback().smoothed_rtt());
             });
             epoch->encoder.set_skew(skew);
             epoch->encoder.on_time(now);
         }
     }
-    if (Path* const path = paths_.active_path()) {
-        path->keepalive().try_longer(settings_.keepalive, now);
+    Path* const path = paths_.active_path();
+    if (path != nullptr && settings_.role == Role::Node) {
+        path->node().keepalive().try_longer(settings_.keepalive, now);
     }
 }
 
@@ -411,12 +412,12 @@ TimePoint Session::keepalive_at() const {
     const bool is_wanted = keeps_idle_alive_ || flows() != 0;
     const Path* const path = paths_.active_path();
     return settings_.role == Role::Node && is_wanted && !keepalive_due_ && path != nullptr
-               ? kept_alive_at_ + path->keepalive().interval(settings_.keepalive)
+               ? kept_alive_at_ + path->node().keepalive().interval(settings_.keepalive)
                : base::kNever;
 }
 
 void Session::request_keepalive(TimePoint now) {
-    if (!paths_.on_request(kept_alive_at_, now)) {
+    if (settings_.role == Role::Snapt || !paths_.node().on_request(kept_alive_at_, now)) {
         keepalive_due_ = true;
     }
 }

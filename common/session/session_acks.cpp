@@ -37,9 +37,9 @@ std::optional<Session::LoneAck> Session::next_lone_ack(TimePoint now) const {
         if (due_at == base::kNever || (first && first->due_at <= due_at)) {
             return;
         }
-        const auto by = paths_.acknowledges_by(path, now);
+        const auto by = paths_.selector().acknowledges_by(path, now);
         const auto destination =
-            by ? paths_.destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
+            by ? paths_.selector().destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
         if (has_control_room(destination)) {
             first = LoneAck{due_at, *destination, path, ledger.is_asked()};
         }
@@ -55,7 +55,7 @@ size_t Session::write_frames(
     each_reportable([&](EpochState& epoch, uint8_t path, const AckLedger& ledger) {
         const bool is_alone = alone && body.size() == 0;
         if (ledger.wants(!is_alone, now) &&
-            paths_.acknowledges_by(path, now) == draft.destination.path) {
+            paths_.selector().acknowledges_by(path, now) == draft.destination.path) {
             const size_t start = body.size();
             write_acks(draft, epoch, path, is_alone, body, std::min(body.room(), spare_bytes), now);
             spare_bytes -= std::min(spare_bytes, body.size() - start);

@@ -154,7 +154,7 @@ void Session::count_way(Flow& flow, uint8_t path, uint32_t packets, uint64_t wai
     if (seen != moves && seen != flow::FlowPaths::kNotSeen) {
         flow::add(counters.handovers, moves - seen);
     }
-    const recovery::RttEstimator& rtt = paths_.path(path).rtt();
+    const recovery::RttEstimator& rtt = paths_.path(path).feedback().rtt();
     if (rtt.has_sample()) {
         const auto one_way_us = static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2));
         flow::count_delay(counters, one_way_us + waited_us / packets,

@@ -46,27 +46,34 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             paths_.on_challenge(space, *challenge, is_long_announcement, is_doubted,
                                 is_mere_question);
             if (settings_.role == Role::Node && !is_mere_question) {
-                if (!paths_.path(space.path).has_changed_socket(space.traffic_class, now)) {
+                if (!paths_.path(space.path)
+                         .feedback()
+                         .has_changed_socket(space.traffic_class, now)) {
                     host_.on_path_challenged(*this, space.path, now);
                 }
                 let_lt_ld_be_heard(space, now);
                 if (space.traffic_class == base::TrafficClass::LtLd &&
                     paths_.active() == space.path) {
-                    paths_.path(space.path).keepalive().on_remapped(settings_.keepalive, now);
+                    paths_.path(space.path)
+                        .node()
+                        .keepalive()
+                        .on_remapped(settings_.keepalive, now);
                     asked_to_repeat_at_ = now;
                 }
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
-            if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
+            const bool is_news = paths_.on_response(space, *response, now);
+            if (settings_.role == Role::Snapt) {
+                remapped |= paths_.snapt().take_remapping();
+            } else if (is_news) {
                 host_.on_path_changed(*this, space.path, now);
             }
-            remapped |= paths_.take_remapping();
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
             if (settings_.role != Role::Snapt) {
                 continue;
             }
             is_repeating = is_repeating || (may_repeat && announce->active);
-            if (paths_.on_announce(space.path, *announce, now)) {
+            if (paths_.snapt().on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
                 has_moved = true;
             }
@@ -97,7 +104,7 @@ void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
     if (paths_.active() == challenged.path) {
         keepalive_due_ = true;
     } else {
-        paths_.path(challenged.path).probe(now);
+        paths_.path(challenged.path).node().probe(now);
     }
 }
 

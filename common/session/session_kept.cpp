@@ -37,8 +37,9 @@ constexpr uint8_t kMostRepeats = 16;
 // Whether datagrams sent there now meet a silent path, so that their packets are kept.
 bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
-    const Duration patience =
-        path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
+    const Duration patience = path.feedback().smoothed_rtt() +
+                              std::max<Duration>(path.feedback().smoothed_rtt(), kLeastPatience) +
+                              kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
         path.liveness().silent_since() == base::kNever ||
         now - path.liveness().silent_since() < patience) {
@@ -51,7 +52,7 @@ bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint no
 // No later packet of the flow would reveal its loss, only its sender's timer.
 bool Session::is_alone(const flow::Flow& flow, const Way& way) const {
     return !way.is_striped && !base::is_low_delay(flow.traffic_class) && flow.queue.packets == 0 &&
-           flow.paths.gap >= paths_.path(way.destination.path).smoothed_rtt();
+           flow.paths.gap >= paths_.path(way.destination.path).feedback().smoothed_rtt();
 }
 
 // `packet`: as it would be without a tunnel, with complete checksums.
@@ -156,7 +157,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
                                now - entry.sent_at < kUsefulFor && !is_acknowledged(entry, *epoch);
         bool is_sent = false;
         if (is_useful) {
-            const auto destination = paths_.destination(entry.traffic_class, now);
+            const auto destination = paths_.selector().destination(entry.traffic_class, now);
             if (!destination || destination->budget_bytes < destination->mtu) {
                 return false;
             }

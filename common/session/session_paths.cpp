@@ -210,7 +210,7 @@ bool Session::is_used(TimePoint now) const {
 void Session::keep_paths_ready(TimePoint now) {
     const size_t handover = flows_by_mode_[static_cast<size_t>(PathMode::Handover)];
     if (settings_.role == Role::Node && attached_ > handover) {
-        paths_.keep_ready(kKeepReady, now);
+        paths_.node().keep_ready(kKeepReady, now);
     }
 }
 

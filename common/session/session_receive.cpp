@@ -159,7 +159,8 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     // Repeated datagrams of SNAPT count for the path they took.
     wire::Space arrival = opened.header.space();
     arrival.path = arrival_path(opened);
-    const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
+    const bool may_repeat =
+        settings_.role == Role::Snapt && paths_.snapt().is_overdue(arrival.path, now);
     note_arrival(opened, arrival, is_highest, now);
     if (facts.copy) {
         epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
@@ -216,7 +217,7 @@ void Session::acknowledge(const Opened& opened,
     arrival.is_urgent = kind == AckKind::Applied && facts.is_urgent;
     AckLedger& ledger = epoch.ledger(opened.header.path);
     if (arrival.number == 0) {
-        ledger.set_rtt(paths_.path(opened.header.path).smoothed_rtt());
+        ledger.set_rtt(paths_.path(opened.header.path).feedback().smoothed_rtt());
     }
     ledger.on_datagram(arrival, now);
 }
@@ -236,7 +237,8 @@ void Session::note_arrival(const Opened& opened,
         // Repeated datagrams were first sent long before those that arrive meanwhile.
         // Acknowledgements that come now must therefore not declare them lost, nor for T_skew
         // after: the last repeat may be that late.
-        if (sent_ring_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
+        if (sent_ring_.has_due() || paths_.selector().is_in_doubt(now) ||
+            scratch_.announces_active_path()) {
             for (EpochState* any : {current_.get(), previous_.get()}) {
                 if (any != nullptr) {
                     any->encoder.spare(now + elision::skew_for(paths_.largest_rtt()));
@@ -251,10 +253,12 @@ void Session::note_arrival(const Opened& opened,
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
         note_use(now);
-        path.keepalive().on_packets(now - kept_alive_at_, settings_.keepalive, now);
+    }
+    if (has_entries && settings_.role == Role::Node) {
+        path.node().keepalive().on_packets(now - kept_alive_at_, settings_.keepalive, now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
-        path.trust(arrival.traffic_class);
+        path.snapt().trust(arrival.traffic_class);
     }
 }
 

@@ -50,7 +50,7 @@ void Session::follow_move(Announced move, TimePoint now) {
         return;
     }
     waiting_move_.reset();
-    paths_.forget_remapping();
+    paths_.snapt().forget_remapping();
     mark_lost(move, now);
     if (move.has_moved && paths_.active()) {
         host_.on_path_changed(*this, *paths_.active(), now);
@@ -69,8 +69,8 @@ void Session::mark_lost(const Announced& move, TimePoint now) {
     repeat_pace_ = {};
     repeat_pace_.at_once = kRepeatedAtOnce;
     if (move.former) {
-        repeat_pace_.span =
-            std::min<Duration>(paths_.path(*move.former).smoothed_rtt() * 4 / 5, kLongestRepeat);
+        repeat_pace_.span = std::min<Duration>(
+            paths_.path(*move.former).feedback().smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
     const PathMask again = move.is_new_connection ? PathMask{0} : mask_of(*paths_.active());
     sent_ring_.mark_due([this, &move, again, now](SentEntry& entry) {
@@ -113,7 +113,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         if (is_paced && now < repeat_pace_.next_at) {
             return false;
         }
-        const auto destination = paths_.destination(entry.traffic_class, now);
+        const auto destination = paths_.selector().destination(entry.traffic_class, now);
         if (!destination) {
             return false;
         }

@@ -120,10 +120,10 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     Path& path = paths_.path(probe->path);
     const TrafficClass tuple_class = probe->tuple_class.value_or(probe->traffic_class);
     Destination destination{probe->path, tuple_class, probe->to, probe->from, path.mtu()};
-    const path::ClassWay usual = path.way_of(probe->traffic_class);
+    const path::ClassWay usual = path.feedback().way_of(probe->traffic_class);
     const path::ClassWay way = probe->way.value_or(usual);
     destination.is_unmarked = way != path::ClassWay::Own;
-    const Tuple& tuple = path.tuples()[index_of(tuple_class)];
+    const Tuple& tuple = path.validation().tuple(tuple_class);
     const uint32_t overhead = outer_overhead(probe->to.address);
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
@@ -189,7 +189,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = sending();
     std::optional<Destination> destination;
     if (keepalive_due_) {
-        destination = paths_.destination(TrafficClass::LtLd, now);
+        destination = paths_.selector().destination(TrafficClass::LtLd, now);
     }
     const bool is_keepalive = has_control_room(destination);
     const auto ack = next_lone_ack(now);
@@ -197,7 +197,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!is_keepalive && owes_ack) {
         destination = ack->destination;
     } else if (!is_keepalive && epoch->encoder.wants_floor()) {
-        destination = paths_.upkeep_destination(now);
+        destination = paths_.selector().upkeep_destination(now);
     }
     if (!has_control_room(destination)) {
         return false;
@@ -217,7 +217,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (body.size() > 0) {
         // A node that asks because it hears nothing tells then what has come.
         if (settings_.role == Role::Snapt && owes_ack && ack->answers_ping &&
-            paths_.path(destination->path).has_unconfirmed_class(now)) {
+            paths_.path(destination->path).feedback().has_unconfirmed_class(now)) {
             wire::Ping{}.serialize(body);
         }
         write_closed(*epoch, body, body.room(), now);
@@ -228,13 +228,15 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     }
     if (is_keepalive) {
         keepalive_due_ = false;
-        if (Path* const path = paths_.active_path()) {
-            path->on_keepalive(kept_alive_at_, now);
+        Path* const path = paths_.active_path();
+        if (path != nullptr && settings_.role == Role::Node) {
+            path->node().on_keepalive(kept_alive_at_, now);
         }
     }
     finish_draft(*draft, body.size(), batch, now);
-    if (!is_keepalive && owes_ack && ack->acknowledged_path == destination->path) {
-        paths_.path(destination->path).expect_more(now);
+    if (settings_.role == Role::Node && !is_keepalive && owes_ack &&
+        ack->acknowledged_path == destination->path) {
+        paths_.path(destination->path).node().expect_more(now);
     }
     return true;
 }

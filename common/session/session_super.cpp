@@ -95,7 +95,7 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
     for (uint8_t index = 0; index < wire::kMaxPaths && way.is_striped; ++index) {
         if ((way.paths & mask_of(index)) != 0) {
             const Path& path = paths_.path(index);
-            const Tuple& tuple = path.tuples()[index_of(TrafficClass::LtLd)];
+            const Tuple& tuple = path.validation().tuple(TrafficClass::LtLd);
             overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote().address));
             mtu = std::min<size_t>(mtu, path.mtu());
         }
@@ -221,7 +221,7 @@ bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint 
     if (!is_compressible(state, *state.queue.peek_flow(), *state.queue.peek())) {
         return false;
     }
-    const path::Measured& measured = paths_.path(way.destination.path).measured();
+    const path::Measured& measured = paths_.path(way.destination.path).feedback().measured();
     const PathPace pace{measured.is_full || measured.was_full, measured.bytes_per_s};
     return !state.settings.is_compression_automatic ||
            compression_.may_compress(scratch_.load, pace, now);

@@ -113,7 +113,7 @@ class ClassWaysSim : public ::testing::Test {
         };
     }
     static ClassWay way_at(const SessionEnd& end, TrafficClass traffic_class = kDroppedClass) {
-        const path::ClassWays* ways = end.session->paths().path(0).class_ways();
+        const path::ClassWays* ways = end.session->paths().path(0).feedback().class_ways();
         return ways == nullptr ? ClassWay::Own : ways->way(traffic_class);
     }
     // Until `span` has passed nothing gets through, or nothing in one direction.
@@ -235,7 +235,8 @@ class DroppedMarkSim
     DroppedMarkSim() : ClassWaysSim(link_of(std::get<2>(GetParam()))) {}
     void drop_marks() {
         const auto [form, traffic_class, round_trip] = GetParam();
-        const base::Duration timeout = pair_.node.session->paths().path(0).rtt().probe_timeout();
+        const base::Duration timeout =
+            pair_.node.session->paths().path(0).feedback().rtt().probe_timeout();
         ask_ = std::max<base::Duration>(timeout, recovery::Liveness::kAskAfter);
         if (traffic_class == TrafficClass::LtLd) {
             ask_ += timeout + kUnmarkedTwice;
@@ -416,7 +417,7 @@ TEST_F(ClassWaysSim, AnOutageChangesNoWay) {
     talk_for(seconds(5));
     expect_own_ways("after death");
     silence(milliseconds(850));
-    pair_.node.session->paths().on_pause(pair_.now);
+    pair_.node.session->paths().node().on_pause(pair_.now);
     talk_for(seconds(5));
     expect_own_ways("after a sleep");
 }
@@ -449,8 +450,8 @@ class LossyClassSim : public ClassWaysSim, public ::testing::WithParamInterface<
   protected:
     LossyClassSim() : ClassWaysSim(link_of(GetParam())) {}
     uint64_t sent_bytes() const {
-        return pair_.node.session->paths().path(0).counters().sent_bytes +
-               pair_.snapt.session->paths().path(0).counters().sent_bytes;
+        return pair_.node.session->paths().path(0).traffic().counters().sent_bytes +
+               pair_.snapt.session->paths().path(0).traffic().counters().sent_bytes;
     }
 };
 

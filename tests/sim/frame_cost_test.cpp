@@ -274,7 +274,7 @@ class TwoPaths {
         for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
             for (const TrafficClass any : base::kAllTrafficClasses) {
                 victim.receive_body({any, path, 0}, {});
-                victim.session().paths().path(path).trust(any);
+                victim.session().paths().path(path).snapt().trust(any);
             }
         }
         const std::vector<uint8_t> open{0x40, 0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
@@ -452,7 +452,7 @@ TEST(FrameBounds, AcksThatDoNotFitTakeNoRoomFromOthers) {
     victim.receive_body(kBulk, open);
     for (const TrafficClass any : base::kAllTrafficClasses) {
         victim.receive_body({any, 0, 0}, {});
-        victim.session().paths().path(0).trust(any);
+        victim.session().paths().path(0).snapt().trust(any);
     }
     victim.receive_body(kOther, {});
     for (size_t i = 0; i < 50; ++i) {

@@ -44,7 +44,8 @@ Duration StallWatch::doubt() const {
     Duration longest{};
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-            const Duration timeout = end->session->paths().path(slot).rtt().probe_timeout();
+            const Duration timeout =
+                end->session->paths().path(slot).feedback().rtt().probe_timeout();
             longest = std::max<Duration>(
                 longest, std::max<Duration>(timeout, Liveness::kAskAfter) +
                              std::max<Duration>(2 * timeout + kProbing, Liveness::kDoubtfulAfter));
@@ -140,7 +141,7 @@ StallWatch::describe(size_t stream, size_t direction, Duration waited, Duration 
             text += (paths.active() == slot ? " active " : " ") +
                     std::string(session::to_string(paths.path(slot).state()));
             const auto address = pair_.path_addresses.find(slot);
-            const session::Tuple& tuple = paths.path(slot).tuples()[0];
+            const session::Tuple& tuple = paths.path(slot).validation().tuples()[0];
             if (end == &pair_.snapt && tuple.is_known() && address != pair_.path_addresses.end() &&
                 tuple.remote() != address->second) {
                 text += " (rebound)";
