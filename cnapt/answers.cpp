@@ -47,8 +47,9 @@ std::string address_of(const SnaptLink& link) {
 
 // Direction up, from the SNAPT's latest reports.
 void write_reported(JsonWriter& json, const session::Path* path) {
-    const uint64_t bytes_per_s = path != nullptr ? path->measured().bytes_per_s : 0;
-    json.field("loss", path != nullptr ? path->measured().loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->feedback().measured().bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->feedback().measured().loss.value_or(NAN) : NAN,
+               kLossDigits);
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
@@ -91,7 +92,8 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     const Session& session = *link.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
-    const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN;
+    const double rtt_ms =
+        path != nullptr ? milliseconds_or_nan(path->feedback().smoothed_rtt()) : NAN;
     json.field("snapt", link.name);
     json.field("address", address_of(link));
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
@@ -155,19 +157,22 @@ void write_path_failure(JsonWriter& json, links::Failure failure, const session:
 }
 
 void write_path_details(JsonWriter& json, const session::Path& path, TimePoint now) {
-    json.field("received_datagrams", path.counters().received_datagrams);
-    const bool was_heard = path.heard_at() != TimePoint{};
-    json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at()) : NAN,
+    json.field("received_datagrams", path.traffic().counters().received_datagrams);
+    const bool was_heard = path.traffic().heard_at() != TimePoint{};
+    json.field("heard_ms_ago",
+               was_heard ? milliseconds_or_nan(now - path.traffic().heard_at()) : NAN,
                kMillisecondDigits);
-    json.field("rtt_min_ms", milliseconds_or_nan(path.rtt().minimum()), kMillisecondDigits);
-    json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation()), kMillisecondDigits);
-    json.field("lost_datagrams", path.measured().lost_datagrams);
-    json.field("late_datagrams", path.measured().late_datagrams);
-    json.field("duplicate_datagrams", path.counters().duplicate_datagrams);
-    json.field("mtu_limit", path.search().limit());
+    json.field("rtt_min_ms", milliseconds_or_nan(path.feedback().rtt().minimum()),
+               kMillisecondDigits);
+    json.field("rtt_variation_ms", milliseconds_or_nan(path.feedback().rtt_variation()),
+               kMillisecondDigits);
+    json.field("lost_datagrams", path.feedback().measured().lost_datagrams);
+    json.field("late_datagrams", path.feedback().measured().late_datagrams);
+    json.field("duplicate_datagrams", path.traffic().counters().duplicate_datagrams);
+    json.field("mtu_limit", path.mtu_search().limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const session::Tuple& tuple = path.tuples()[base::index_of(traffic_class)];
+        const session::Tuple& tuple = path.validation().tuple(traffic_class);
         json.begin_object();
         json.field("class", base::token(traffic_class));
         json.field("proven", tuple.is_proven());
@@ -190,17 +195,19 @@ void write_path(JsonWriter& json,
     json.field("snapt", link.name);
     json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
     json.field("state", session::to_string(path != nullptr ? path->state() : PathState::Unknown));
-    json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
+    json.field("rtt_ms",
+               path != nullptr ? milliseconds_or_nan(path->feedback().smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
-    write_rates(json, link.rates.outer(index), path != nullptr ? path->counters().sent_bytes : 0,
-                path != nullptr ? path->counters().received_bytes : 0, now);
+    write_rates(json, link.rates.outer(index),
+                path != nullptr ? path->traffic().counters().sent_bytes : 0,
+                path != nullptr ? path->traffic().counters().received_bytes : 0, now);
     json.field("mtu", path != nullptr ? path->mtu() : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
                                                 : std::optional(false));
-    json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
+    json.field("mtu_state", recovery::to_string(path != nullptr ? path->mtu_search().state()
+                                                                : recovery::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->mtu_search().black_holes() : 0);
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));

@@ -8,7 +8,7 @@ namespace continuo::policy {
 
 using base::Duration;
 using base::TimePoint;
-using path::Health;
+using recovery::Health;
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "common/base/ip_address.hpp"
 #include "common/base/time.hpp"
-#include "common/path/liveness.hpp"
+#include "common/recovery/liveness.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +52,7 @@ struct PathView {
     uint8_t uplink = 0;  // slot
     Transport transport = Transport::Udp;
     uint16_t port = 0;  // the SNAPT's port that was asked last; what is answered, answered there
-    path::Health health = path::Health::Usable;  // TCP's: also by io::TcpStall
+    recovery::Health health = recovery::Health::Usable;  // TCP's: also by io::TcpStall
     bool is_validated = false;       // has answered, and the tuple has not changed since
     base::TimePoint opened_at{};     // TCP: when the connection was made
     base::TimePoint answered_at{};   // something that left there was answered; zero: never

@@ -8,7 +8,7 @@ import sys
 
 BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
-SHARED = PURE | {"common/control", "common/path", "common/queueing", "common/reception", "common/session", "common/config",
+SHARED = PURE | {"common/control", "common/recovery", "common/path", "common/queueing", "common/reception", "common/session", "common/config",
                  "common/report", "common/io", "common/netlink", "common/netfilter", "common/process", "common/host",
                  "common/turns", "common/record", "common/dataplane", "common/daemon", "classifier", "policy"}
 
@@ -73,10 +73,11 @@ MAY_INCLUDE = {
     "common/flow": BASE | {"common/packet"},
     "common/elision": BASE | {"common/packet"},
     "common/control": BASE | {"common/wire"},
-    "common/path": BASE | {"common/wire"},
+    "common/recovery": BASE | {"common/wire"},
+    "common/path": BASE | {"common/wire", "common/recovery"},
     "common/queueing": BASE | {"common/packet", "common/flow"},
     "common/reception": BASE | {"common/packet", "common/wire", "common/crypto", "common/flow", "common/elision"},
-    "common/session": PURE | {"common/path", "common/queueing", "common/reception"},
+    "common/session": PURE | {"common/recovery", "common/path", "common/queueing", "common/reception"},
     "common/config": BASE,
     "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},
@@ -91,7 +92,7 @@ MAY_INCLUDE = {
                                 "common/turns", "common/record"},
     "common/daemon": BASE | {"common/config", "common/report", "common/io", "common/netlink", "common/netfilter", "common/host"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
-    "policy": BASE | {"common/packet", "common/path", "common/config", "classifier"},
+    "policy": BASE | {"common/packet", "common/recovery", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
     **CNAPT,
     "cnapt": SHARED | set(CNAPT),

@@ -93,7 +93,7 @@ policy::Decision FlowBinder::decide(const NodeFlow& node_flow) const {
                         (fit == best || (is_preferred && fit == links::Fitness::WithoutControl));
         if (link->session && link->active_slot()) {
             const uint8_t path = link->is_on_stream() ? wire::kTcpPath : *link->active_slot();
-            const auto rtt = link->session->paths().path(path).smoothed_rtt();
+            const auto rtt = link->session->paths().path(path).feedback().smoothed_rtt();
             if (rtt != base::Duration{}) {
                 view.one_way_delay = rtt / 2;
             }

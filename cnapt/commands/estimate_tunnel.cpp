@@ -154,9 +154,11 @@ class EstimateTunnel::End final : public session::SessionHost {
     }
     // The segment size that a program at the other end is told.
     uint16_t mss_of(const Flow& flow, TimePoint now) const {
-        return session::largest_segment(
-            session_->paths().destination(flow.traffic_class, now).value_or(session::Destination{}),
-            flow.paths.mode);
+        return session::largest_segment(session_->paths()
+                                            .selector()
+                                            .destination(flow.traffic_class, now)
+                                            .value_or(session::Destination{}),
+                                        flow.paths.mode);
     }
     void expire(TimePoint now) {
         flows_.expire(now, [&](Flow& flow) {
@@ -307,8 +309,8 @@ EstimateTunnel::EstimateTunnel(const EstimateLink& link, const EstimateEnds& end
         end->session().install_epoch(keys_of(end->session().settings().role), now_);
     }
     session::PathSet& paths = node_->session().paths();
-    paths.add(0, endpoint(Role::Snapt), kLinkMtu, now_);
-    paths.activate(0, now_);
+    paths.node().add(0, endpoint(Role::Snapt), kLinkMtu, now_);
+    paths.node().activate(0, now_);
     run_until(began_at_);
     for (End* end : {snapt_.get(), node_.get()}) {
         end->overhead_before = end->session().counters().overhead_sent();

@@ -20,8 +20,8 @@ constexpr size_t kRoomToRead = size_t{48} << 10;
 static_assert(kRoomToRead == DatagramQueue::kReservedBytes + 2 * io::TcpStream::kBufferBytes);
 // When the data loop could not be heard.
 constexpr base::Duration kLookAgain = base::milliseconds(20);
-// As path::Liveness doubts a path: after two time-outs. TCP's own come first, since the other end
-// of the session cannot answer what stands behind a lost segment.
+// As recovery::Liveness doubts a path: after two time-outs. TCP's own come first, since the other
+// end of the session cannot answer what stands behind a lost segment.
 constexpr uint32_t kStuckTimeouts = 2;
 // Half of TCP's shortest time-out in Linux (TCP_RTO_MIN).
 constexpr base::Duration kLookInterval = base::milliseconds(100);

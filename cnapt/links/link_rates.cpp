@@ -16,7 +16,8 @@ void LinkRates::look(const session::Session& session, TimePoint now) {
     inner_.look(dataplane::inner_bytes_sent(session), session.counters().inner_bytes_received, now);
     for (uint8_t i = 0; i < wire::kMaxPaths; ++i) {
         const session::Path& path = session.paths().path(i);
-        outer_[i].look(path.counters().sent_bytes, path.counters().received_bytes, now);
+        outer_[i].look(path.traffic().counters().sent_bytes,
+                       path.traffic().counters().received_bytes, now);
     }
 }
 

@@ -14,8 +14,10 @@ constexpr size_t kLimitMarginDivisor = 16;
 
 // A connection outlives its path: the next one may have the longer headers of IPv6.
 uint16_t SnaptLink::largest_segment(const flow::Flow& flow, base::TimePoint now) const {
-    auto destination =
-        session->paths().destination(flow.traffic_class, now).value_or(session::Destination{});
+    auto destination = session->paths()
+                           .selector()
+                           .destination(flow.traffic_class, now)
+                           .value_or(session::Destination{});
     if (addresses.has(base::IpVersion::V6)) {
         destination.to = addresses.v6;
     }
@@ -24,7 +26,7 @@ uint16_t SnaptLink::largest_segment(const flow::Flow& flow, base::TimePoint now)
 
 bool SnaptLink::goes_nowhere() const {
     return session && active_slot() && !is_on_stream() &&
-           session->paths().path(*active_slot()).is_failing();
+           is_failing(session->paths().path(*active_slot()).state());
 }
 
 Fitness SnaptLink::fitness() const {

@@ -103,7 +103,7 @@ bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
     return link.session->flow_table().uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
                return uplink->slot != link.active_slot() &&
-                      now - paths.path(uplink->slot).packets_sent_at() < kBusyFor;
+                      now - paths.path(uplink->slot).traffic().packets_sent_at() < kBusyFor;
            });
 }
 
@@ -173,9 +173,9 @@ void LinkChoice::ask(SnaptLink& link, const Candidate& candidate, TimePoint now)
     }
     const bool is_open = link.stream && link.stream_slot == candidate.uplink &&
                          is_added(paths.path(wire::kTcpPath)) && !link.is_stream_stuck &&
-                         !paths.path(wire::kTcpPath).is_failing();
+                         !is_failing(paths.path(wire::kTcpPath).state());
     if (is_open) {
-        paths.ask(wire::kTcpPath, now);
+        paths.node().ask(wire::kTcpPath, now);
     } else {
         parts_.events.on_stream_wanted(link, candidate.uplink);
     }
@@ -193,7 +193,8 @@ std::string LinkChoice::name_of(const Candidate& candidate) {
 TimePoint LinkChoice::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
     const session::Path& path = link.session->paths().path(path_of(way));
     const bool is_stuck = way.transport == Transport::Tcp && link.is_stream_stuck;
-    return path.is_failing() || is_stuck ? std::min(now, path.liveness().silent_since()) : now;
+    return is_failing(path.state()) || is_stuck ? std::min(now, path.liveness().silent_since())
+                                                : now;
 }
 
 void LinkChoice::activate(SnaptLink& link,
@@ -230,7 +231,7 @@ void LinkChoice::activate(SnaptLink& link,
 // Paths by UDP carry nothing meanwhile: only an answer to a question brings one back.
 void LinkChoice::enter_stream(SnaptLink& link, bool was_on_stream) {
     for (const Uplink* uplink : parts_.uplinks.list()) {
-        link.session->paths().path(uplink->slot).give_up();
+        link.session->paths().path(uplink->slot).node().give_up();
     }
     if (was_on_stream) {
         base::log(base::LogLevel::Info, "%s: data goes over TCP by another uplink",
@@ -251,8 +252,8 @@ void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
     for (const Uplink* uplink : parts_.uplinks.list()) {
         const session::Path& path = paths.path(uplink->slot);
         if (uplink->slot != link.active_slot() && path.state() == PathState::Dead &&
-            !path.announcer().is_running()) {
-            paths.path(uplink->slot).bury(now);
+            !path.node().announcer().is_running()) {
+            paths.path(uplink->slot).node().mark_dead(now);
         }
     }
 }

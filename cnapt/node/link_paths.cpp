@@ -15,7 +15,7 @@ using uplinks::Uplinks;
 namespace {
 
 bool answers(const session::Path& path) {
-    return path.has_answered() && !path.is_failing();
+    return path.validation().has_answered() && !is_failing(path.state());
 }
 
 // True if both are in one network, like the temporary and the stable address of IPv6 (RFC 8981).
@@ -31,9 +31,9 @@ bool is_of_same_prefix(const Uplink& one, const Uplink& other) {
 void ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (link.active_slot() == slot && !link.is_on_stream()) {
-        paths.announce_again(now);
+        paths.node().announce_again(now);
     } else {
-        paths.ask(slot, now);
+        paths.node().ask(slot, now);
     }
 }
 
@@ -48,7 +48,7 @@ bool LinkPaths::works(const Uplink& uplink) const {
         const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         const session::Path& path = link->session->paths().path(index);
         return path.state() == session::PathState::Usable ||
-               (is_active && link->is_control_open && !path.is_failing());
+               (is_active && link->is_control_open && !is_failing(path.state()));
     });
 }
 
@@ -62,7 +62,7 @@ bool LinkPaths::is_needed(const Uplink& uplink) const {
 void LinkPaths::update(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     for (const uint8_t slot : change.removed) {
-        paths.remove(slot);
+        paths.node().remove(slot);
         if (link.active_slot() == slot) {
             link.moving_since = now;
         }
@@ -88,7 +88,7 @@ void LinkPaths::add(SnaptLink& link, TimePoint now) {
         if (!uplink->can_carry()) {
             continue;
         }
-        if (paths.path(uplink->slot).is_failing()) {
+        if (is_failing(paths.path(uplink->slot).state())) {
             link.hints |= session::mask_of(uplink->slot);
         }
     }
@@ -100,9 +100,10 @@ void LinkPaths::add_new(SnaptLink& link, TimePoint now) {
         if (!uplink->can_carry() || is_added(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
             continue;
         }
-        paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
+        paths.node().add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu,
+                         now);
         if (link.is_on_stream()) {
-            paths.path(uplink->slot).give_up();  // must answer before it takes over
+            paths.path(uplink->slot).node().give_up();  // must answer before it takes over
         }
     }
 }
@@ -112,7 +113,7 @@ void LinkPaths::add_new(SnaptLink& link, TimePoint now) {
 void LinkPaths::remove_cut(SnaptLink& link) const {
     for (const Uplink* uplink : uplinks_.list()) {
         if (!uplink->can_carry() && link.active_slot() != uplink->slot) {
-            link.session->paths().remove(uplink->slot);
+            link.session->paths().node().remove(uplink->slot);
         }
     }
 }
@@ -121,7 +122,7 @@ bool LinkPaths::remove_spare(SnaptLink& link) const {
     bool is_any = false;
     for (const Uplink* uplink : uplinks_.list()) {
         if (is_spare(link, *uplink)) {
-            link.session->paths().remove(uplink->slot);
+            link.session->paths().node().remove(uplink->slot);
             is_any = true;
         }
     }
@@ -133,7 +134,7 @@ void LinkPaths::leave(SnaptLink& link, base::IpVersion version, TimePoint now) c
         if (uplink->address.version != version) {
             continue;
         }
-        link.session->paths().remove(uplink->slot);
+        link.session->paths().node().remove(uplink->slot);
         if (link.active_slot() == uplink->slot) {
             link.moving_since = now;
         }
@@ -144,16 +145,16 @@ void LinkPaths::ask_all(SnaptLink& link, TimePoint now) const {
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_.list()) {
         if (is_added(paths.path(uplink->slot))) {
-            paths.ask(uplink->slot, now);
-            paths.path(uplink->slot).ask_again(now);
+            paths.node().ask(uplink->slot, now);
+            paths.path(uplink->slot).node().ask_again(now);
         }
     }
     if (link.is_on_stream()) {
-        paths.ask(wire::kTcpPath, now);
+        paths.node().ask(wire::kTcpPath, now);
     }
     const auto active = paths.active();
     if (active && paths.path(*active).state() == session::PathState::Challenged) {
-        paths.announce_again(now);  // its next announcement may be far off
+        paths.node().announce_again(now);  // its next announcement may be far off
     }
 }
 

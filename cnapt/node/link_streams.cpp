@@ -35,10 +35,10 @@ void LinkStreams::open(SnaptLink& link,
         link.hints |= session::mask_of(*link.stream_slot);
     }
     session::PathSet& paths = link.session->paths();
-    paths.add(wire::kTcpPath, link.stream_address, path::MtuSearch::kLargest, now);
+    paths.node().add(wire::kTcpPath, link.stream_address, recovery::MtuSearch::kLargest, now);
     paths.path(wire::kTcpPath).set_room(link.stream.queue->room_bytes());
     if (link.is_on_stream() && link.stream_slot == link.active_slot()) {
-        paths.activate(wire::kTcpPath, now);  // by the new connection
+        paths.node().activate(wire::kTcpPath, now);  // by the new connection
     }
     choice_.choose(link, now);
     parts_.engine.pump(now);
@@ -51,7 +51,7 @@ void LinkStreams::close(SnaptLink& link) {
         return;
     }
     const TimePoint now = parts_.loop.now();
-    link.session->paths().remove(wire::kTcpPath);
+    link.session->paths().node().remove(wire::kTcpPath);
     if (link.is_on_stream()) {
         link.moving_since = std::min(link.moving_since, now);
     }
@@ -90,7 +90,7 @@ void LinkStreams::on_room(SnaptLink& link) {
 void LinkStreams::on_lost(SnaptLink& link) {
     if (link.session && link.is_on_stream() && link.stream) {
         const TimePoint now = parts_.loop.now();
-        link.session->paths().activate(wire::kTcpPath, now);
+        link.session->paths().node().activate(wire::kTcpPath, now);
         parts_.engine.touch(*link.session);
         parts_.engine.pump(now);
     }

@@ -185,7 +185,7 @@ void Node::request_keepalive(SnaptLink& link) {
 
 void Node::ask(SnaptLink& link) {
     if (link.session && link.active_slot() && !link.is_on_stream()) {
-        link.session->paths().ask(*link.active_slot(), loop_.now());
+        link.session->paths().node().ask(*link.active_slot(), loop_.now());
         engine_.touch(*link.session);
         engine_.pump();
     }

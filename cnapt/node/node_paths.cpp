@@ -227,7 +227,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     const session::PathState state =
         link.active_slot() ? paths.path(*link.active_slot()).state() : session::PathState::Unknown;
     if (state == session::PathState::Challenged && !link.is_on_stream()) {
-        paths.announce_again(now);  // a route may have come
+        paths.node().announce_again(now);  // a route may have come
     }
     engine_.touch(*link.session);
 }
@@ -243,7 +243,7 @@ void Node::on_pause(base::Duration pause) {
         if (!link->session) {
             continue;
         }
-        link->session->paths().on_pause(now);
+        link->session->paths().node().on_pause(now);
         if (!link->active_slot()) {
             link->moving_since = now;
         }

@@ -16,20 +16,18 @@ using session::Validation;
 
 namespace {
 
-constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
-
 // Both transports have these.
 PathView view_of(const Session& session, uint8_t index) {
     const Path& path = session.paths().path(index);
     PathView view;
-    view.health =
-        path.validation() == Validation::Failed ? path::Health::Dead : path.liveness().health();
-    view.answered_at = path.answered_at();
-    view.smoothed_rtt = path.smoothed_rtt();
-    view.probe_timeout = path.rtt().probe_timeout();
-    view.has_full_queue = path.measured().is_full;
-    if (const path::Delivery* delivery = session.paths().path(index).delivery()) {
-        const path::DeliveryCounters& counters = delivery->counters();
+    view.health = path.validation().state() == Validation::Failed ? recovery::Health::Dead
+                                                                  : path.liveness().health();
+    view.answered_at = path.validation().answered_at();
+    view.smoothed_rtt = path.feedback().smoothed_rtt();
+    view.probe_timeout = path.feedback().rtt().probe_timeout();
+    view.has_full_queue = path.feedback().measured().is_full;
+    if (const recovery::Delivery* delivery = session.paths().path(index).feedback().delivery()) {
+        const recovery::DeliveryCounters& counters = delivery->counters();
         view.up = {counters.delivered_datagrams, counters.lost_datagrams, counters.delivered_bytes};
     }
     const session::SessionCounters& counters = session.counters();
@@ -39,21 +37,22 @@ PathView view_of(const Session& session, uint8_t index) {
 }
 
 bool is_at(const Path& path, const base::Endpoint& remote) {
-    return path.tuples()[kLtLd].remote() == remote;
+    return path.validation().lt_ld().remote() == remote;
 }
 
 }  // namespace
 
 bool is_added(const Path& path) {
-    return path.tuples()[kLtLd].is_known();
+    return path.validation().lt_ld().is_known();
 }
 
 PathView view_of_udp(const Session& session, uint8_t slot) {
     const Path& path = session.paths().path(slot);
     PathView view = view_of(session, slot);
     view.uplink = slot;
-    view.port = path.tuples()[kLtLd].remote().port;
-    view.is_validated = path.has_answered() && path.validation() != Validation::Failed;
+    view.port = path.validation().lt_ld().remote().port;
+    view.is_validated =
+        path.validation().has_answered() && path.validation().state() != Validation::Failed;
     return view;
 }
 
@@ -62,7 +61,7 @@ PathView view_of_tcp(const Session& session, uint8_t slot, TimePoint opened_at, 
     view.uplink = slot;
     view.transport = Transport::Tcp;
     view.is_validated = true;
-    view.health = is_stuck ? std::max(view.health, path::Health::Doubtful) : view.health;
+    view.health = is_stuck ? std::max(view.health, recovery::Health::Doubtful) : view.health;
     view.opened_at = opened_at;
     view.answered_at = std::max(view.answered_at, opened_at);
     return view;
@@ -75,21 +74,21 @@ void ask_path(PathSet& paths, const Candidate& candidate, TimePoint now) {
     const Path& path = paths.path(index);
     if (paths.active() == index) {
         if (path.state() != PathState::Usable && !is_at(path, candidate.to)) {
-            paths.redirect(candidate.to, now);
+            paths.node().redirect(candidate.to, now);
         } else {
-            paths.ask(index, now);
-            paths.path(index).ask_again(now);  // if it is dead
+            paths.node().ask(index, now);
+            paths.path(index).node().ask_again(now);  // if it is dead
         }
         return;
     }
     const bool is_at_rest = path.state() == PathState::Usable || path.state() == PathState::Dead;
     if (!is_at_rest && !is_at(path, candidate.to)) {
-        paths.path(index).give_up();
+        paths.path(index).node().give_up();
     }
     if (path.state() == PathState::Dead) {
-        paths.path(index).retry(candidate.to, now);
+        paths.path(index).node().retry(candidate.to, now);
     } else {
-        paths.path(index).probe(now);
+        paths.path(index).node().probe(now);
     }
 }
 
@@ -98,9 +97,9 @@ void move_to(PathSet& paths, const Candidate& candidate, TimePoint now) {
     if (!is_added(paths.path(index))) {
         return;  // the connection has ended
     }
-    paths.activate(index, now);
+    paths.node().activate(index, now);
     if (candidate.transport == Transport::Udp && !is_at(paths.path(index), candidate.to)) {
-        paths.redirect(candidate.to, now);
+        paths.node().redirect(candidate.to, now);
     }
 }
 

@@ -43,7 +43,7 @@ std::vector<PingDesk::Asked> PingDesk::paths_of(const SnaptLink& link) const {
     std::vector<Asked> paths;
     const auto add = [&](uint8_t index, const Uplink& uplink) {
         paths.push_back({index, uplink.interface, uplink.address.to_string(),
-                         link.session->paths().path(index).counters().answers});
+                         link.session->paths().path(index).traffic().counters().answers});
     };
     for (const Uplink* uplink : node_.uplinks().list()) {
         if (node_.paths().is_path(link, *uplink)) {
@@ -83,7 +83,8 @@ bool PingDesk::is_complete(const Ping& ping) const {
     const SnaptLink* link = find(ping.snapt);
     return link == nullptr || !link->session ||
            std::all_of(ping.paths.begin(), ping.paths.end(), [&](const Asked& asked) {
-               return link->session->paths().path(asked.path).counters().answers > asked.answers;
+               return link->session->paths().path(asked.path).traffic().counters().answers >
+                      asked.answers;
            });
 }
 
@@ -96,7 +97,7 @@ std::string PingDesk::answer(const Ping& ping) const {
     json.begin_object().field("snapt", ping.snapt).key("paths").begin_array();
     for (const Asked& asked : ping.paths) {
         const session::Path& path = link->session->paths().path(asked.path);
-        const bool has_answered = path.counters().answers > asked.answers;
+        const bool has_answered = path.traffic().counters().answers > asked.answers;
         json.begin_object();
         json.field("interface", asked.interface);
         json.field("local", asked.local);
@@ -105,8 +106,9 @@ std::string PingDesk::answer(const Ping& ping) const {
         json.field("active", link->session->paths().active() == asked.path);
         json.field("answered", has_answered);
         json.field("rtt_ms",
-                   has_answered ? dataplane::milliseconds_or_nan(path.counters().last_round_trip)
-                                : NAN,
+                   has_answered
+                       ? dataplane::milliseconds_or_nan(path.traffic().counters().last_round_trip)
+                       : NAN,
                    dataplane::kMillisecondDigits);
         json.end_object();
     }

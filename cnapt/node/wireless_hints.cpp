@@ -83,7 +83,7 @@ uint64_t WirelessHints::received_on(uint8_t slot) const {
     for (const auto& link : links_) {
         if (link->session && link->active_slot() == slot) {
             const uint8_t path = link->is_on_stream() ? wire::kTcpPath : slot;
-            datagrams += link->session->paths().path(path).counters().received_datagrams;
+            datagrams += link->session->paths().path(path).traffic().counters().received_datagrams;
         }
     }
     return datagrams;

@@ -100,6 +100,7 @@ class SnaptClient final : public control_link::ControlClientHandler {
     // handshake.
     void rekey_if_due(base::TimePoint now);
 
+  private:
     // --- ControlClientHandler
     void on_established(const base::Endpoint& remote,
                         const std::optional<control_link::ControlUplink>& from,
@@ -123,7 +124,6 @@ class SnaptClient final : public control_link::ControlClientHandler {
     void on_closed(const control_link::LinkEnd& end) override;
     void on_way_failed(const control_link::LinkEnd& end) override;
 
-  private:
     control_link::ControlUplinks uplinks();
     void add_others(control_link::ControlUplinks& uplinks);
     const uplinks::Uplink* uplink(base::IpVersion version) const;

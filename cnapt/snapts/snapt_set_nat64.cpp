@@ -57,7 +57,7 @@ bool SnaptSet::is_reached_by_nat64(const Member& member) {
         return link.is_control_open && member.nat64->contains(link.stream_address.address);
     }
     return member.nat64->contains(link.address().address) &&
-           link.session->paths().path(*link.active_slot()).has_answered();
+           link.session->paths().path(*link.active_slot()).validation().has_answered();
 }
 
 // A prefix that only a router told is not kept once the router has withdrawn it.

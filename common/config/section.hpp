@@ -129,8 +129,6 @@ class Section {
     void reject(std::string_view key, const Node& node, std::string_view expected);
     // "KEY" holds VALUE; expected EXPECTED
     void reject_item(std::string_view key, const Node& item, std::string_view expected);
-    // "KEY" holds VALUE twice; expected each value once
-    void reject_repeated(std::string_view key, const Node& item);
     // Free text at the place of `item`.
     void error_at(const Node& item, std::string message, std::string expected);
     void warning_at(const Node& item, std::string message, std::string expected);
@@ -144,6 +142,8 @@ class Section {
 
   private:
     static const Node& absent();
+    // "KEY" holds VALUE twice; expected each value once
+    void reject_repeated(std::string_view key, const Node& item);
     std::string in_path() const;
     std::string path_of(std::string_view key) const;
     int64_t integer_in(std::string_view key, int64_t fallback, int64_t minimum, int64_t maximum);

@@ -130,7 +130,7 @@ bool BatchSender::set_rooms(Session& session) {
     for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
         uint64_t room = UINT64_MAX;
         for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            const session::Tuple& tuple = paths.path(index).tuples()[base::index_of(traffic_class)];
+            const session::Tuple& tuple = paths.path(index).validation().tuple(traffic_class);
             TransmitItem item;
             item.session = &session;
             item.path = index;

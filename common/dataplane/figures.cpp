@@ -126,7 +126,7 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
 std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path) {
     return path == wire::kTcpPath
                ? std::nullopt
-               : std::optional(session.paths().path(path).search().is_confirmed());
+               : std::optional(session.paths().path(path).mtu_search().is_confirmed());
 }
 
 void write_mtu(report::JsonWriter& json, const session::Session& session) {
@@ -140,7 +140,7 @@ void write_class_ways(report::JsonWriter& json,
                       session::PathMask paths) {
     json.key("ways").begin_array();
     for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-        const path::ClassWays* ways = session.paths().path(index).class_ways();
+        const path::ClassWays* ways = session.paths().path(index).feedback().class_ways();
         if ((paths & session::mask_of(index)) == 0 || ways == nullptr) {
             continue;
         }

@@ -22,7 +22,7 @@ void OpenChallenge::start(base::Random& random, TimePoint now) {
     random.fill(token_);
     since_ = now;
     again_at_ = now;
-    interval_ = Liveness::kProbeInterval;
+    interval_ = recovery::Liveness::kProbeInterval;
     repetitions_ = 0;
     was_sent_ = false;
     is_withheld_ = false;
@@ -36,7 +36,7 @@ void OpenChallenge::repeat_once(TimePoint now) {
 void OpenChallenge::resume(TimePoint now) {
     if (std::exchange(is_withheld_, false)) {
         again_at_ = now;
-        interval_ = Liveness::kProbeInterval;
+        interval_ = recovery::Liveness::kProbeInterval;
     }
 }
 

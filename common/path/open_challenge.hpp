@@ -7,7 +7,7 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/path/class_ways.hpp"
-#include "common/path/liveness.hpp"
+#include "common/recovery/liveness.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ struct Probe {
     std::optional<wire::Announce> copies{};  // the path that is to carry copies meanwhile
     std::optional<wire::Challenge> challenge{};
     std::optional<wire::Response> response{};
-    bool has_ping = false;     // a probe of path::Liveness
+    bool has_ping = false;     // a probe of recovery::Liveness
     bool wants_ack = false;    // a PING as well; it is repeated with the question, not by a timer
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // pad the outer packet to this size; 0: no

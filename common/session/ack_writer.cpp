@@ -46,9 +46,9 @@ std::optional<AckWriter::Lone> AckWriter::next_lone(TimePoint now) const {
         if (due_at == base::kNever || (first && first->due_at <= due_at)) {
             return;
         }
-        const auto by = paths_.acknowledges_by(path, now);
+        const auto by = paths_.selector().acknowledges_by(path, now);
         const auto destination =
-            by ? paths_.destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
+            by ? paths_.selector().destination_on(*by, TrafficClass::LtLd, now) : std::nullopt;
         if (has_control_room(destination)) {
             first = Lone{due_at, *destination, path, ledger.is_asked()};
         }
@@ -62,7 +62,7 @@ AckWriter::write(Draft& draft, ByteWriter& body, bool alone, TimePoint now, size
     each_reportable([&](EpochState& epoch, uint8_t path, const AckLedger& ledger) {
         const bool is_alone = alone && body.size() == 0;
         if (ledger.wants(!is_alone, now) &&
-            paths_.acknowledges_by(path, now) == draft.destination.path) {
+            paths_.selector().acknowledges_by(path, now) == draft.destination.path) {
             const size_t start = body.size();
             write_path(draft, epoch, path, is_alone, body, std::min(body.room(), spare_bytes), now);
             spare_bytes -= std::min(spare_bytes, body.size() - start);
@@ -83,7 +83,7 @@ bool AckWriter::write_frame(const AckBlock& block,
     head.delay =
         static_cast<uint32_t>(std::min<int64_t>(block.delay / wire::kAckTimeUnit, UINT32_MAX));
     head.interval_ms = static_cast<uint32_t>(base::to_ms(epoch.ledgers[path]->interval(now)));
-    head.clock = path::RelativeDelay::clock_at(now - block.delay);
+    head.clock = recovery::RelativeDelay::clock_at(now - block.delay);
     const auto ranges = std::span(block.ranges).first(block.range_count);
     head.missing = block.ranges[0].last + 1 - block.received;
     const size_t before = body.size();

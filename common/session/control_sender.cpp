@@ -37,10 +37,10 @@ bool ControlSender::send_probe(TransmitBatch& batch, TimePoint now) {
     Path& path = paths_.path(probe->path);
     const TrafficClass tuple_class = probe->tuple_class.value_or(probe->traffic_class);
     Destination destination{probe->path, tuple_class, probe->to, probe->from, path.mtu()};
-    const path::ClassWay usual = path.way_of(probe->traffic_class);
+    const path::ClassWay usual = path.feedback().way_of(probe->traffic_class);
     const path::ClassWay way = probe->way.value_or(usual);
     destination.is_unmarked = way != path::ClassWay::Own;
-    const Tuple& tuple = path.tuples()[index_of(tuple_class)];
+    const Tuple& tuple = path.validation().tuple(tuple_class);
     const uint32_t overhead = outer_overhead(probe->to.address);
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
@@ -101,7 +101,7 @@ bool ControlSender::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = epochs_.sending();
     std::optional<Destination> destination;
     if (upkeep_.is_keepalive_due()) {
-        destination = paths_.destination(TrafficClass::LtLd, now);
+        destination = paths_.selector().destination(TrafficClass::LtLd, now);
     }
     const bool is_keepalive = has_control_room(destination);
     const auto ack = acks_.next_lone(now);
@@ -109,7 +109,7 @@ bool ControlSender::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!is_keepalive && owes_ack) {
         destination = ack->destination;
     } else if (!is_keepalive && epoch->encoder.wants_floor()) {
-        destination = paths_.upkeep_destination(now);
+        destination = paths_.selector().upkeep_destination(now);
     }
     if (!has_control_room(destination)) {
         return false;
@@ -129,7 +129,7 @@ bool ControlSender::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (body.size() > 0) {
         // A node that asks because it hears nothing tells then what has come.
         if (settings_.role == Role::Snapt && owes_ack && ack->answers_ping &&
-            paths_.path(destination->path).has_unconfirmed_class(now)) {
+            paths_.path(destination->path).feedback().has_unconfirmed_class(now)) {
             wire::Ping{}.serialize(body);
         }
         flows_.write_closed(*epoch, body, body.room(),
@@ -143,8 +143,9 @@ bool ControlSender::send_upkeep(TransmitBatch& batch, TimePoint now) {
         upkeep_.on_keepalive(now);
     }
     sealer_.finish(*draft, body.size(), batch, now);
-    if (!is_keepalive && owes_ack && ack->acknowledged_path == destination->path) {
-        paths_.path(destination->path).expect_more(now);
+    if (settings_.role == Role::Node && !is_keepalive && owes_ack &&
+        ack->acknowledged_path == destination->path) {
+        paths_.path(destination->path).node().expect_more(now);
     }
     return true;
 }

@@ -71,21 +71,23 @@ void FrameHandler::apply_challenge(const Frames& frames,
     if (settings_.role != Role::Node || frames.is_mere_question) {
         return;
     }
-    if (!paths_.path(space.path).has_changed_socket(space.traffic_class, now)) {
+    if (!paths_.path(space.path).feedback().has_changed_socket(space.traffic_class, now)) {
         host_.on_path_challenged(core_.session, space.path, now);
     }
     let_lt_ld_be_heard(space, now);
     if (space.traffic_class == base::TrafficClass::LtLd && paths_.active() == space.path) {
-        paths_.path(space.path).keepalive().on_remapped(settings_.keepalive, now);
+        paths_.path(space.path).node().keepalive().on_remapped(settings_.keepalive, now);
         core_.expected_repeats.on_asked(now);
     }
 }
 
 void FrameHandler::apply_response(Frames& frames, const wire::Response& response, TimePoint now) {
-    if (paths_.on_response(frames.space, response, now) && settings_.role == Role::Node) {
+    const bool is_news = paths_.on_response(frames.space, response, now);
+    if (settings_.role == Role::Snapt) {
+        frames.remapped |= paths_.snapt().take_remapping();
+    } else if (is_news) {
         host_.on_path_changed(core_.session, frames.space.path, now);
     }
-    frames.remapped |= paths_.take_remapping();
 }
 
 void FrameHandler::apply_announce(Frames& frames, const wire::Announce& announce, TimePoint now) {
@@ -93,7 +95,7 @@ void FrameHandler::apply_announce(Frames& frames, const wire::Announce& announce
         return;
     }
     frames.is_repeating = frames.is_repeating || (frames.may_repeat && announce.active);
-    if (paths_.on_announce(frames.space.path, announce, now)) {
+    if (paths_.snapt().on_announce(frames.space.path, announce, now)) {
         ++core_.counters.handovers;
         frames.has_moved = true;
     }
@@ -123,7 +125,7 @@ void FrameHandler::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint n
     if (paths_.active() == challenged.path) {
         core_.upkeep.send_keepalive();
     } else {
-        paths_.path(challenged.path).probe(now);
+        paths_.path(challenged.path).node().probe(now);
     }
 }
 

@@ -32,8 +32,9 @@ KeptPackets::KeptPackets(SessionCore& core)
 
 bool KeptPackets::is_silent(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
-    const Duration patience =
-        path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
+    const Duration patience = path.feedback().smoothed_rtt() +
+                              std::max<Duration>(path.feedback().smoothed_rtt(), kLeastPatience) +
+                              kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
         path.liveness().silent_since() == base::kNever ||
         now - path.liveness().silent_since() < patience) {
@@ -46,7 +47,7 @@ bool KeptPackets::is_silent(const Way& way, TrafficClass traffic_class, TimePoin
 // No later packet of the flow would reveal its loss, only its sender's timer.
 bool KeptPackets::is_alone(const flow::Flow& flow, const Way& way) const {
     return !way.is_striped && !base::is_low_delay(flow.traffic_class) && flow.queue.packets == 0 &&
-           flow.paths.gap >= paths_.path(way.destination.path).smoothed_rtt();
+           flow.paths.gap >= paths_.path(way.destination.path).feedback().smoothed_rtt();
 }
 
 void KeptPackets::keep(

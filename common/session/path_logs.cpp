@@ -18,13 +18,14 @@ constexpr Duration kLongestAckInterval = base::seconds(2);
 }  // namespace
 
 // A run that is repeated on the path that it took last stays in the log as it left there.
-void PathLogs::on_sent_again(path::SentRun run, uint8_t index, TimePoint now) {
+void PathLogs::on_sent_again(recovery::SentRun run, uint8_t index, TimePoint now) {
     CTN_ASSERT(run.count == 1);
-    path::Delivery& log = paths_[index].log();
+    recovery::Delivery& log = paths_[index].feedback().log();
     if (log.is_waiting(run.space, run.first)) {
         return;
     }
-    std::any_of(paths_.begin(), paths_.end(), [&](Path& former) { return former.take_out(run); });
+    std::any_of(paths_.begin(), paths_.end(),
+                [&](Path& former) { return former.feedback().take_out(run); });
     run.is_repeat = true;
     log.on_sent(run, now);
     repeating_ |= mask_of(index);
@@ -35,12 +36,12 @@ void PathLogs::on_ack_range(uint32_t epoch,
                             const wire::AckRange& range,
                             uint8_t arrived_on) {
     const uint8_t own = ack.space.path;
-    const path::NumberSpace space{epoch, wire::space_number(ack.space)};
+    const recovery::NumberSpace space{epoch, wire::space_number(ack.space)};
     uint64_t sought = uint64_t{range.last} - range.first + 1;  // each is in one log at most
-    if (path::Delivery* const delivery = paths_[own].delivery()) {
-        std::optional<path::Delivery::Highest> highest;
+    if (recovery::Delivery* const delivery = paths_[own].feedback().delivery()) {
+        std::optional<recovery::Delivery::Highest> highest;
         if (range.last == ack.highest) {
-            highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
+            highest = recovery::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
         }
         const uint32_t named = delivery->on_range(space, range.first, range.last, highest);
         sought -= named;
@@ -50,7 +51,7 @@ void PathLogs::on_ack_range(uint32_t epoch,
         answered_ |= named != 0 && arrived_on == own ? mask_of(own) : PathMask{0};
     }
     any_in(sought != 0 ? repeating_ : PathMask{0}, [&](uint8_t index) {
-        path::Delivery* const delivery = paths_[index].delivery();
+        recovery::Delivery* const delivery = paths_[index].feedback().delivery();
         const uint32_t repeats =
             delivery != nullptr ? delivery->on_repeat_range(space, range.first, range.last) : 0;
         named_repeats_ += repeats;
@@ -76,7 +77,7 @@ PathMask PathLogs::on_acks_read(TimePoint now) {
 
 void PathLogs::on_ack_count(uint32_t epoch, const wire::Ack& ack) {
     const uint32_t repeats = std::exchange(named_repeats_, 0U);
-    if (path::Delivery* const delivery = paths_[ack.space.path].delivery()) {
+    if (recovery::Delivery* const delivery = paths_[ack.space.path].feedback().delivery()) {
         delivery->on_count({epoch, wire::space_number(ack.space)}, ack.highest + 1 - ack.missing,
                            repeats);
     }
@@ -86,7 +87,8 @@ void PathLogs::tidy(TimePoint now) {
     for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         Path& path = paths_[index];
         path.tidy(now);
-        if (path.delivery() == nullptr || !path.delivery()->log().has_repeats()) {
+        if (path.feedback().delivery() == nullptr ||
+            !path.feedback().delivery()->log().has_repeats()) {
             repeating_ &= static_cast<PathMask>(~mask_of(index));
         }
     }
@@ -94,20 +96,20 @@ void PathLogs::tidy(TimePoint now) {
 
 void PathLogs::distrust_samples(TimePoint now) {
     for (Path& path : paths_) {
-        if (path.delivery() != nullptr) {
-            path.delivery()->distrust_samples(now);
+        if (path.feedback().delivery() != nullptr) {
+            path.feedback().delivery()->distrust_samples(now);
         }
     }
 }
 
 void PathLogs::forget_sent() {
     for (Path& path : paths_) {
-        path.forget_class_sendings();
+        path.feedback().forget_class_sendings();
     }
 }
 
 bool PathLogs::is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-    const auto* delivery = paths_[wire::space_from_number(space).path].delivery();
+    const auto* delivery = paths_[wire::space_from_number(space).path].feedback().delivery();
     return delivery != nullptr &&
            delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence)) &&
            !is_lost(epoch, space, sequence);
@@ -116,7 +118,7 @@ bool PathLogs::is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const
 bool PathLogs::is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
     const uint8_t own = wire::space_from_number(space).path;
     return any_in(static_cast<PathMask>(repeating_ | mask_of(own)), [&](uint8_t index) {
-        const auto* delivery = paths_[index].delivery();
+        const auto* delivery = paths_[index].feedback().delivery();
         return delivery != nullptr &&
                delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
     });
@@ -124,7 +126,7 @@ bool PathLogs::is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const 
 
 bool PathLogs::is_repeated(uint32_t epoch, uint16_t space, uint64_t sequence) const {
     return any_in(repeating_, [&](uint8_t index) {
-        const auto* delivery = paths_[index].delivery();
+        const auto* delivery = paths_[index].feedback().delivery();
         return delivery != nullptr &&
                delivery->is_repeated({epoch, space}, static_cast<uint32_t>(sequence));
     });

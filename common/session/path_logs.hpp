@@ -14,14 +14,14 @@ class PathLogs {
 
     // A datagram that no ACK has named left again under its number on path `index`. If it left last
     // on another one, the log of `index` has it from now on.
-    void on_sent_again(path::SentRun run, uint8_t index, base::TimePoint now);
+    void on_sent_again(recovery::SentRun run, uint8_t index, base::TimePoint now);
     // Datagrams sent before `now`, on any path, are excluded from rate samples: they are sent again
     // under the same number.
     void distrust_samples(base::TimePoint now);
     // Keys have changed: the peer owes no ACK for what left under the former ones.
     void forget_sent();
     // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
-    // on_acks_read() after the last range of a datagram. `highest`: as in path::Delivery.
+    // on_acks_read() after the last range of a datagram. `highest`: as in recovery::Delivery.
     void on_ack_range(uint32_t epoch,
                       const wire::Ack& ack,
                       const wire::AckRange& range,

@@ -16,7 +16,7 @@ bool is_too_long(const ReceivedDatagram& datagram) {
     const bool is_stream = datagram.arrived_on == wire::kTcpPath;
     const base::IpAddress& peer =
         is_stream ? base::IpAddress::any(base::IpVersion::V4) : datagram.from.address;
-    return datagram.bytes.size() + outer_overhead(peer) > path::MtuSearch::kLargest;
+    return datagram.bytes.size() + outer_overhead(peer) > recovery::MtuSearch::kLargest;
 }
 
 }  // namespace
@@ -148,7 +148,8 @@ void ReceivePipeline::apply(const Opened& opened,
     // Repeated datagrams of SNAPT count for the path they took.
     wire::Space arrival = opened.header.space();
     arrival.path = opened.arrival_path();
-    const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
+    const bool may_repeat =
+        settings_.role == Role::Snapt && paths_.snapt().is_overdue(arrival.path, now);
     note_arrival(opened, arrival, is_highest, now);
     if (facts.copy) {
         epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
@@ -206,7 +207,7 @@ void ReceivePipeline::acknowledge(const Opened& opened,
     arrival.is_urgent = kind == AckKind::Applied && facts.is_urgent;
     AckLedger& ledger = epoch.ledger(opened.header.path);
     if (arrival.number == 0) {
-        ledger.set_rtt(paths_.path(opened.header.path).smoothed_rtt());
+        ledger.set_rtt(paths_.path(opened.header.path).feedback().smoothed_rtt());
     }
     ledger.on_datagram(arrival, now);
 }
@@ -223,7 +224,8 @@ void ReceivePipeline::note_arrival(const Opened& opened,
         if (quote && datagram.arrived_on != wire::kTcpPath) {
             latest_ = Latest{*quote, datagram.from, datagram.to};
         }
-        if (sent_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
+        if (sent_.has_due() || paths_.selector().is_in_doubt(now) ||
+            scratch_.announces_active_path()) {
             spare_repeated(now);
         }
     }
@@ -234,10 +236,13 @@ void ReceivePipeline::note_arrival(const Opened& opened,
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
         core_.upkeep.note_use(now);
-        path.keepalive().on_packets(now - core_.upkeep.idle_since(), settings_.keepalive, now);
+    }
+    if (has_entries && settings_.role == Role::Node) {
+        path.node().keepalive().on_packets(now - core_.upkeep.idle_since(), settings_.keepalive,
+                                           now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
-        path.trust(arrival.traffic_class);
+        path.snapt().trust(arrival.traffic_class);
     }
 }
 

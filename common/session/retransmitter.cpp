@@ -29,7 +29,7 @@ Retransmitter::Retransmitter(SessionCore& core,
 bool Retransmitter::send_datagram(TransmitBatch& batch, TimePoint now) {
     while (SentEntry* const due = sent_.next_due(now)) {
         SentEntry& entry = *due;
-        const auto destination = paths_.destination(entry.traffic_class, now);
+        const auto destination = paths_.selector().destination(entry.traffic_class, now);
         if (!destination) {
             return false;
         }
@@ -88,7 +88,7 @@ bool Retransmitter::send_packet(TransmitBatch& batch, TimePoint now) {
         SentEntry& entry = kept_.next_due();
         bool is_sent = false;
         if (is_useful(entry, now)) {
-            const auto destination = paths_.destination(entry.traffic_class, now);
+            const auto destination = paths_.selector().destination(entry.traffic_class, now);
             if (!destination || destination->budget_bytes < destination->mtu) {
                 return false;
             }

@@ -83,14 +83,15 @@ Weights weights_of(const PathSet& paths, PathMask mask) {
     Weights weights{};
     double fastest = 0;
     each_of(mask, [&](uint8_t index) {
-        weights[index] = static_cast<double>(paths.path(index).measured().bytes_per_s);
-        fastest =
-            paths.path(index).measured().was_full ? std::max(fastest, weights[index]) : fastest;
+        weights[index] = static_cast<double>(paths.path(index).feedback().measured().bytes_per_s);
+        fastest = paths.path(index).feedback().measured().was_full
+                      ? std::max(fastest, weights[index])
+                      : fastest;
     });
     each_of(mask, [&](uint8_t index) {
         if (fastest == 0) {
             weights[index] = 1.0;
-        } else if (!paths.path(index).measured().was_full) {
+        } else if (!paths.path(index).feedback().measured().was_full) {
             weights[index] = std::max(weights[index], fastest);
         }
     });
@@ -102,7 +103,7 @@ Weights weights_of(const PathSet& paths, PathMask mask) {
 // Those of `paths` with the shortest round trips; all while none is known.
 PathMask Router::fastest(PathMask paths) const {
     const auto rtt_of = [this](uint8_t index) {
-        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const recovery::RttEstimator& rtt = paths_.path(index).feedback().rtt();
         return rtt.has_sample() ? rtt.smoothed() : Duration::max();
     };
     Duration shortest = Duration::max();
@@ -140,22 +141,22 @@ uint8_t Router::path_of(const Flow& flow, PathMask paths) const {
 // without a sample counts as fast as the fastest: nothing but an ACK of what takes it measures it.
 Router::Delays Router::delays(PathMask paths) const {
     const auto smallest = [this](uint8_t index) -> std::optional<uint32_t> {
-        const path::Delivery* const delivery = paths_.path(index).delivery();
+        const recovery::Delivery* const delivery = paths_.path(index).feedback().delivery();
         return delivery != nullptr ? delivery->relative_delay().smallest() : std::nullopt;
     };
     const auto first = smallest(static_cast<uint8_t>(std::countr_zero(paths)));
     bool is_told = true;
     Duration shortest = Duration::max();
     each_of(paths, [&](uint8_t index) {
-        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const recovery::RttEstimator& rtt = paths_.path(index).feedback().rtt();
         is_told = is_told && smallest(index).has_value();
         shortest = rtt.has_sample() ? std::min(shortest, rtt.minimum()) : shortest;
     });
     Delays delays{};
     each_of(paths, [&](uint8_t index) {
-        const path::RttEstimator& rtt = paths_.path(index).rtt();
+        const recovery::RttEstimator& rtt = paths_.path(index).feedback().rtt();
         delays[index] =
-            is_told ? wire::kAckTimeUnit * path::RelativeDelay::above(*smallest(index), *first)
+            is_told ? wire::kAckTimeUnit * recovery::RelativeDelay::above(*smallest(index), *first)
                     : (rtt.has_sample() ? rtt.minimum() - shortest : Duration{}) / 2;
     });
     return delays;
@@ -169,10 +170,11 @@ Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint
     Arrival best;
     each_of(paths, [&](uint8_t index) {
         const uint16_t mtu = paths_.path(index).mtu();
-        const path::Delivery* const delivery = paths_.path(index).delivery();
+        const recovery::Delivery* const delivery = paths_.path(index).feedback().delivery();
         const Duration queueing =
-            delivery != nullptr ? delivery->queueing(mtu, now)
-                                : path::Delivery::time_for(mtu, path::Delivery::kAssumedBytesPerS);
+            delivery != nullptr
+                ? delivery->queueing(mtu, now)
+                : recovery::Delivery::time_for(mtu, recovery::Delivery::kAssumedBytesPerS);
         const TimePoint at = now + delays[index] + queueing;
         best = at < best.at ? Arrival{index, at} : best;
     });
@@ -188,17 +190,17 @@ Router::stripe(const Flow& flow, PathMask paths, Duration bound, TimePoint now) 
     way.paths = paths;
     auto path = static_cast<uint8_t>(std::countr_zero(paths));
     if (!std::has_single_bit(paths)) {
-        const PathMask usable = paths_.answering(paths, Duration{}, now);
+        const PathMask usable = paths_.selector().answering(paths, Duration{}, now);
         const Delays delays = this->delays(usable);
         const Arrival first = earliest(usable, delays, now);
-        const PathMask open = paths_.with_room(usable, flow.traffic_class);
+        const PathMask open = paths_.selector().with_room(usable, flow.traffic_class);
         const Arrival instead = open != usable ? earliest(open, delays, now) : first;
         // Later than the receiver waits is no better than waiting for room.
         path = instead.at - first.at <= spread_bound(bound) ? instead.path : first.path;
-        way.paths = usable | paths_.answering(paths, bound, now);
-        way.paths = paths_.carrying(way.paths, now) | mask_of(path);
+        way.paths = usable | paths_.selector().answering(paths, bound, now);
+        way.paths = paths_.selector().carrying(way.paths, now) | mask_of(path);
     }
-    const auto destination = paths_.destination_on(path, flow.traffic_class, now);
+    const auto destination = paths_.selector().destination_on(path, flow.traffic_class, now);
     if (!destination) {
         return std::nullopt;
     }
@@ -207,7 +209,7 @@ Router::stripe(const Flow& flow, PathMask paths, Duration bound, TimePoint now) 
 }
 
 std::optional<Way> Router::route(TrafficClass traffic_class, TimePoint now) const {
-    const auto destination = paths_.destination(traffic_class, now);
+    const auto destination = paths_.selector().destination(traffic_class, now);
     return destination ? std::optional(Way{*destination}) : std::nullopt;
 }
 
@@ -218,11 +220,11 @@ std::optional<Way> Router::route(const Flow& flow,
     if (flow.paths.mode != PathMode::Flow && flow.paths.mode != PathMode::Packet) {
         return route(flow.traffic_class, now);
     }
-    const PathMask paths = paths_.spread(spread_bound(settings.resequence), now);
+    const PathMask paths = paths_.selector().spread(spread_bound(settings.resequence), now);
     std::optional<Way> way;
     if (paths != 0 && flow.paths.mode == PathMode::Flow) {
         const uint8_t path = path_of(flow, paths);
-        if (const auto to = paths_.destination_on(path, flow.traffic_class, now)) {
+        if (const auto to = paths_.selector().destination_on(path, flow.traffic_class, now)) {
             way = Way{.destination = *to, .is_pinned = true};
         }
     } else if (paths != 0 && is_striped(packet, settings.striping)) {
@@ -236,12 +238,14 @@ std::optional<CopyWay> Router::copy(TrafficClass traffic_class,
                                     bool has_redundant,
                                     TimePoint now) const {
     if (base::is_low_delay(traffic_class)) {
-        if (const auto to = paths_.copy_destination(traffic_class, original, false, now)) {
+        if (const auto to =
+                paths_.selector().copy_destination(traffic_class, original, false, now)) {
             return CopyWay{*to, true};
         }
     }
-    const auto to =
-        has_redundant ? paths_.copy_destination(traffic_class, original, true, now) : std::nullopt;
+    const auto to = has_redundant
+                        ? paths_.selector().copy_destination(traffic_class, original, true, now)
+                        : std::nullopt;
     return to ? std::optional(CopyWay{*to, false}) : std::nullopt;
 }
 

@@ -150,7 +150,7 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
 void Sealer::number_new(const DatagramInfo& info, bool has_packets, TimePoint now) {
     const Draft& draft = *info.draft;
     const Destination& to = info.destination;
-    path::SentRun run;
+    recovery::SentRun run;
     run.space = {draft.epoch->number, draft.space_number};
     run.first = static_cast<uint32_t>(draft.space->next);
     run.count = static_cast<uint8_t>(info.count);
@@ -192,7 +192,7 @@ void Sealer::log_repeats(const DatagramInfo& info, TimePoint now) {
     }
     const Destination& to = info.destination;
     const NamedNumbers* const named = epoch->send_spaces[space_slot(entry.space)].named.get();
-    path::SentRun run;
+    recovery::SentRun run;
     run.space = {entry.epoch, entry.space};
     run.count = 1;
     run.has_packets = true;

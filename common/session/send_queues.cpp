@@ -37,7 +37,7 @@ SendQueues::SendQueues(SessionCore& core, const Router& router, const SentDatagr
 
 void SendQueues::push(Flow& flow, packet::PacketPtr packet, TimePoint now) {
     SendClass& state = of(flow.traffic_class);
-    const auto destination = paths_.destination(flow.traffic_class, now);
+    const auto destination = paths_.selector().destination(flow.traffic_class, now);
     state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
                                are_arrivals_gathered_);
     flow.paths.gap = now - flow.paths.queued_at;
@@ -180,7 +180,7 @@ bool SendQueues::goes_along(const Way& way, SendClass& state, TimePoint now) con
 // The path that the hold of the class is computed for. Any other would wake us before it may send.
 std::optional<Destination> SendQueues::next_destination(const SendClass& state,
                                                         TimePoint now) const {
-    return state.goes_to ? state.goes_to : paths_.destination(state.traffic_class, now);
+    return state.goes_to ? state.goes_to : paths_.selector().destination(state.traffic_class, now);
 }
 
 HoldKnobs SendQueues::knobs(const SendClass& state, const Destination& destination) const {
@@ -194,7 +194,7 @@ HoldKnobs SendQueues::knobs(const SendClass& state, const Destination& destinati
     knobs.hold = state.settings.hold;
     const auto full = static_cast<uint32_t>(static_cast<double>(outer) * state.settings.fill);
     knobs.target_bytes = full > overhead ? full - overhead : 1;
-    if (const Duration rtt = paths_.path(destination.path).smoothed_rtt();
+    if (const Duration rtt = paths_.path(destination.path).feedback().smoothed_rtt();
         state.queue.has_clocked() && rtt != Duration{}) {
         knobs.clocked_hold = rtt / kClockedShare;
     }

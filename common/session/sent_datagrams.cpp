@@ -62,7 +62,7 @@ void SentDatagrams::follow_move(Announced move, TimePoint now) {
         return;
     }
     waiting_move_.reset();
-    paths_.forget_remapping();
+    paths_.snapt().forget_remapping();
     mark_lost(move, now);
     if (move.has_moved && paths_.active()) {
         core_.host.on_path_changed(core_.session, *paths_.active(), now);
@@ -81,8 +81,8 @@ void SentDatagrams::mark_lost(const Announced& move, TimePoint now) {
     pace_ = {};
     pace_.at_once = kRepeatedAtOnce;
     if (move.former) {
-        pace_.span =
-            std::min<Duration>(paths_.path(*move.former).smoothed_rtt() * 4 / 5, kLongestRepeat);
+        pace_.span = std::min<Duration>(paths_.path(*move.former).feedback().smoothed_rtt() * 4 / 5,
+                                        kLongestRepeat);
     }
     const PathMask again = move.is_new_connection ? PathMask{0} : mask_of(*paths_.active());
     ring_.mark_due([this, &move, again, now](SentEntry& entry) {

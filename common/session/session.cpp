@@ -123,13 +123,14 @@ void Session::keep_house(TimePoint now) {
     const Duration skew = elision::skew_for(core_.paths.largest_rtt());
     core_.epochs.each([this, skew, now](EpochState& epoch) {
         epoch.each_ledger([this](uint8_t path, AckLedger& ledger) {
-            ledger.set_rtt(core_.paths.path(path).smoothed_rtt());
+            ledger.set_rtt(core_.paths.path(path).feedback().smoothed_rtt());
         });
         epoch.encoder.set_skew(skew);
         epoch.encoder.on_time(now);
     });
-    if (Path* const path = core_.paths.active_path()) {
-        path->keepalive().try_longer(settings().keepalive, now);
+    Path* const path = core_.paths.active_path();
+    if (path != nullptr && settings().role == Role::Node) {
+        path->node().keepalive().try_longer(settings().keepalive, now);
     }
 }
 

@@ -102,7 +102,7 @@ void SessionFlows::count_way(
     if (seen != moves && seen != FlowPaths::kNotSeen) {
         flow::add(counters.handovers, moves - seen);
     }
-    const path::RttEstimator& rtt = path.rtt();
+    const recovery::RttEstimator& rtt = path.feedback().rtt();
     if (rtt.has_sample()) {
         const auto one_way_us = static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2));
         flow::count_delay(counters, one_way_us + waited_us / packets,

@@ -83,7 +83,7 @@ bool SuperCutter::is_worth_compressing(SendClass& state, const Way& way, TimePoi
     if (!is_compressible(state, *state.queue.peek_flow(), *state.queue.peek())) {
         return false;
     }
-    const path::Measured& measured = paths_.path(way.destination.path).measured();
+    const path::Measured& measured = paths_.path(way.destination.path).feedback().measured();
     const PathPace pace{measured.is_full || measured.was_full, measured.bytes_per_s};
     return !state.settings.is_compression_automatic ||
            governor_.may_compress(scratch_.load, pace, now);

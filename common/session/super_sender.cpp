@@ -111,7 +111,7 @@ bool SuperSender::fits(const Draft& draft, const Run& run, const Way& way) const
     for (uint8_t index = 0; index < wire::kMaxPaths && way.is_striped; ++index) {
         if ((way.paths & mask_of(index)) != 0) {
             const Path& path = paths_.path(index);
-            const Tuple& tuple = path.tuples()[index_of(TrafficClass::LtLd)];
+            const Tuple& tuple = path.validation().tuple(TrafficClass::LtLd);
             overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote().address));
             mtu = std::min<size_t>(mtu, path.mtu());
         }

@@ -26,15 +26,16 @@ bool Upkeep::is_used(TimePoint now) const {
 }
 
 void Upkeep::request_keepalive(TimePoint now) {
-    if (!paths_.on_request(kept_alive_at_, now)) {
+    if (settings_.role == Role::Snapt || !paths_.node().on_request(kept_alive_at_, now)) {
         is_keepalive_due_ = true;
     }
 }
 
 void Upkeep::on_keepalive(TimePoint now) {
     is_keepalive_due_ = false;
-    if (Path* const path = paths_.active_path()) {
-        path->on_keepalive(kept_alive_at_, now);
+    Path* const path = paths_.active_path();
+    if (path != nullptr && settings_.role == Role::Node) {
+        path->node().on_keepalive(kept_alive_at_, now);
     }
 }
 
@@ -42,7 +43,7 @@ TimePoint Upkeep::keepalive_at() const {
     const bool is_wanted = keeps_idle_alive_ || flows_.count() != 0;
     const Path* const path = paths_.active_path();
     return settings_.role == Role::Node && is_wanted && !is_keepalive_due_ && path != nullptr
-               ? kept_alive_at_ + path->keepalive().interval(settings_.keepalive)
+               ? kept_alive_at_ + path->node().keepalive().interval(settings_.keepalive)
                : base::kNever;
 }
 
@@ -65,7 +66,7 @@ void Upkeep::tend_paths(TimePoint now) {
 
 void Upkeep::keep_paths_ready(TimePoint now) {
     if (settings_.role == Role::Node && flows_.uses_several_paths()) {
-        paths_.keep_ready(kKeepReady, now);
+        paths_.node().keep_ready(kKeepReady, now);
     }
 }
 

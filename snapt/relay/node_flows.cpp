@@ -223,7 +223,8 @@ void NodeFlows::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     }
     flows_.on_packet(*flow, Direction::Down, summary, now);
     if ((summary.tcp_flags & packet::tcp_flag::kSyn) != 0) {
-        const auto destination = node->session.paths().destination(flow->traffic_class, now);
+        const auto destination =
+            node->session.paths().selector().destination(flow->traffic_class, now);
         packet::clamp_mss(packet->bytes(),
                           session::largest_segment(destination.value_or(session::Destination{}),
                                                    flow->paths.mode),

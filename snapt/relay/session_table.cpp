@@ -36,7 +36,7 @@ std::optional<base::Endpoint> remote_of(const session::Session& session) {
         return std::nullopt;
     }
     const session::Path& path = session.paths().path(*active);
-    const session::Tuple& tuple = path.tuples()[base::index_of(base::TrafficClass::LtLd)];
+    const session::Tuple& tuple = path.validation().tuple(base::TrafficClass::LtLd);
     return tuple.is_known() ? std::optional(tuple.remote()) : std::nullopt;
 }
 

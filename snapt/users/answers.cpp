@@ -216,9 +216,9 @@ void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
-    json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
+    json.field("mtu_state", recovery::to_string(path != nullptr ? path->mtu_search().state()
+                                                                : recovery::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->mtu_search().black_holes() : 0);
 }
 
 // As in `cnapt status`; null where nothing is limited.
@@ -245,7 +245,7 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     const Session& session = node.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
-    const base::Duration rtt = path != nullptr ? path->smoothed_rtt() : base::Duration{};
+    const base::Duration rtt = path != nullptr ? path->feedback().smoothed_rtt() : base::Duration{};
     // Down counts the bytes sent; up before and after are what the kernel and the sockets counted.
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;
@@ -265,8 +265,9 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     // Direction down, as the node reports it.
-    json.field("loss", path != nullptr ? path->measured().loss.value_or(NAN) : NAN, kLossDigits);
-    const uint64_t bytes_per_s = path != nullptr ? path->measured().bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->feedback().measured().loss.value_or(NAN) : NAN,
+               kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->feedback().measured().bytes_per_s : 0;
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));

@@ -262,7 +262,7 @@ class Mover {
     }
     void prove(uint8_t path) {
         for (const TrafficClass any : base::kAllTrafficClasses) {
-            victim.session().paths().path(path).trust(any);
+            victim.session().paths().path(path).snapt().trust(any);
         }
     }
     void prove_all() {

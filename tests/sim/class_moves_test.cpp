@@ -67,7 +67,7 @@ TEST_F(ClassMovesSim, APathThatIsLeftDeadIsNotAskedByClass) {
         pair_.restart(static_cast<uint8_t>(base::to_ms(after) / 50));
         pair_.path_addresses[0] = pair_.node_address;
         pair_.add_path(1, kOther, SimLink());
-        pair_.node.session->paths().path(1).probe(pair_.now);
+        pair_.node.session->paths().path(1).node().probe(pair_.now);
         talk_for(seconds(3), milliseconds(100));
         size_t by_class = 0;
         size_t unmarked = 0;
@@ -82,7 +82,7 @@ TEST_F(ClassMovesSim, APathThatIsLeftDeadIsNotAskedByClass) {
         };
         talk_for(after, milliseconds(100));
         const uint64_t repeated = pair_.snapt.session->counters().repeated_datagrams;
-        pair_.node.session->paths().activate(1, pair_.now);
+        pair_.node.session->paths().node().activate(1, pair_.now);
         talk_for(milliseconds(50), milliseconds(100));
         has_moved = true;
         talk_for(seconds(20), milliseconds(100));
@@ -119,7 +119,7 @@ TEST_F(ClassMovesSim, ARoundOfThreeIsAnsweredWhole) {
         most = std::max(most, count);
     }
     EXPECT_EQ(most, path::kClassWays);
-    const path::ClassWays* const ways = pair_.node.session->paths().path(0).class_ways();
+    const path::ClassWays* const ways = pair_.node.session->paths().path(0).feedback().class_ways();
     ASSERT_NE(ways, nullptr);
     EXPECT_EQ(ways->way(kBusyClass), ClassWay::Own);
 }

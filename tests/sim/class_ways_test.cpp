@@ -13,7 +13,7 @@ using base::milliseconds;
 using base::seconds;
 using base::TrafficClass;
 using path::ClassWay;
-using path::Delivery;
+using recovery::Delivery;
 using session::PathState;
 using session::TransmitItem;
 
@@ -24,7 +24,7 @@ constexpr base::Duration kAsk = seconds(1);
 constexpr base::Duration kAnswer = seconds(1);
 constexpr base::Duration kSoonestAsk = milliseconds(500);
 // The own way alone, and as many rounds as decide, by the shortest interval of probes.
-constexpr base::Duration kDecision = (path::kProofs + 1) * path::Liveness::kProbeInterval;
+constexpr base::Duration kDecision = (path::kProofs + 1) * recovery::Liveness::kProbeInterval;
 // Until a sender without a round trip asks for what tells that other classes arrive (RFC
 // 9002, 6.2.2).
 constexpr base::Duration kFirstProbe = seconds(1);
@@ -113,7 +113,7 @@ class ClassWaysSim : public ::testing::Test {
         };
     }
     static ClassWay way_at(const SessionEnd& end, TrafficClass traffic_class = kDroppedClass) {
-        const path::ClassWays* ways = end.session->paths().path(0).class_ways();
+        const path::ClassWays* ways = end.session->paths().path(0).feedback().class_ways();
         return ways == nullptr ? ClassWay::Own : ways->way(traffic_class);
     }
     // Until `span` has passed nothing gets through, or nothing in one direction.
@@ -235,8 +235,9 @@ class DroppedMarkSim
     DroppedMarkSim() : ClassWaysSim(link_of(std::get<2>(GetParam()))) {}
     void drop_marks() {
         const auto [form, traffic_class, round_trip] = GetParam();
-        const base::Duration timeout = pair_.node.session->paths().path(0).rtt().probe_timeout();
-        ask_ = std::max<base::Duration>(timeout, path::Liveness::kAskAfter);
+        const base::Duration timeout =
+            pair_.node.session->paths().path(0).feedback().rtt().probe_timeout();
+        ask_ = std::max<base::Duration>(timeout, recovery::Liveness::kAskAfter);
         if (traffic_class == TrafficClass::LtLd) {
             ask_ += timeout + kUnmarkedTwice;
         } else if (form.is_dropped_down) {
@@ -279,7 +280,8 @@ class DroppedMarkSim
     }
     // From the first sending of a CHALLENGE to the second without the mark: the answer to the first
     // of these has it.
-    static constexpr base::Duration kUnmarkedTwice = (1 + 2 + 4) * path::Liveness::kProbeInterval;
+    static constexpr base::Duration kUnmarkedTwice =
+        (1 + 2 + 4) * recovery::Liveness::kProbeInterval;
     // A PING after max(PTO, 500 ms). Where it is dropped itself, or its ACK with the packets that
     // carry it, a CHALLENGE follows after a PTO.
     base::Duration ask_{};
@@ -415,7 +417,7 @@ TEST_F(ClassWaysSim, AnOutageChangesNoWay) {
     talk_for(seconds(5));
     expect_own_ways("after death");
     silence(milliseconds(850));
-    pair_.node.session->paths().on_pause(pair_.now);
+    pair_.node.session->paths().node().on_pause(pair_.now);
     talk_for(seconds(5));
     expect_own_ways("after a sleep");
 }
@@ -448,8 +450,8 @@ class LossyClassSim : public ClassWaysSim, public ::testing::WithParamInterface<
   protected:
     LossyClassSim() : ClassWaysSim(link_of(GetParam())) {}
     uint64_t sent_bytes() const {
-        return pair_.node.session->paths().path(0).counters().sent_bytes +
-               pair_.snapt.session->paths().path(0).counters().sent_bytes;
+        return pair_.node.session->paths().path(0).traffic().counters().sent_bytes +
+               pair_.snapt.session->paths().path(0).traffic().counters().sent_bytes;
     }
 };
 

@@ -1,6 +1,6 @@
-// How often a path is doubted that works: by one probe time-out and by path::Liveness, in the same
-// run, and how often a SNAPT asks for a sign of life. On recorded cellular traces (CONTRIBUTING.md)
-// it prints the table of docs/PATHS.md.
+// How often a path is doubted that works: by one probe time-out and by recovery::Liveness, in the
+// same run, and how often a SNAPT asks for a sign of life. On recorded cellular traces
+// (CONTRIBUTING.md) it prints the table of docs/PATHS.md.
 #include "tests/sim/tunnel_tcp.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using base::Duration;
 using base::milliseconds;
 using base::seconds;
-using path::Health;
+using recovery::Health;
 
 // A doubt is false unless the link paused this long in the last second, in either direction.
 constexpr Duration kPause = milliseconds(250);
@@ -105,7 +105,7 @@ class Drive {
 
     void watch(const SessionEnd& end, Seen& seen, Counts& counts) {
         const session::PathSet& paths = end.session->paths();
-        const path::Liveness& liveness = paths.path(0).liveness();
+        const recovery::Liveness& liveness = paths.path(0).liveness();
         const Health health = liveness.health();
         if (liveness.timeouts() > 0 && !seen.has_timed_out) {
             counts.one_timeout.add(is_false());

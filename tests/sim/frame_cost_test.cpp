@@ -142,7 +142,7 @@ TEST(FrameCost, WhatIsKnownOfWhatIsUnderWayIsInTheMemoryBudget) {
     const size_t before = node.victim().memory.used_bytes();
     constexpr size_t kRuns = 1024;  // of one datagram each
     node.send(2 * kRuns);
-    EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(path::SentRun));
+    EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(recovery::SentRun));
 }
 
 // Each datagram with a number of its own takes a place in the record of headers, too.
@@ -274,7 +274,7 @@ class TwoPaths {
         for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
             for (const TrafficClass any : base::kAllTrafficClasses) {
                 victim.receive_body({any, path, 0}, {});
-                victim.session().paths().path(path).trust(any);
+                victim.session().paths().path(path).snapt().trust(any);
             }
         }
         const std::vector<uint8_t> open{0x40, 0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
@@ -336,7 +336,7 @@ class RepeatedOnAllPaths {
     static constexpr uint8_t kOthers = 14;  // all but the first one and TCP
 
     RepeatedOnAllPaths() : moved_(kUnderWay) {
-        path::SentRun run;
+        recovery::SentRun run;
         run.space = {kEpoch, wire::space_number(kBulk)};
         run.count = 1;
         run.has_packets = true;
@@ -452,7 +452,7 @@ TEST(FrameBounds, AcksThatDoNotFitTakeNoRoomFromOthers) {
     victim.receive_body(kBulk, open);
     for (const TrafficClass any : base::kAllTrafficClasses) {
         victim.receive_body({any, 0, 0}, {});
-        victim.session().paths().path(0).trust(any);
+        victim.session().paths().path(0).snapt().trust(any);
     }
     victim.receive_body(kOther, {});
     for (size_t i = 0; i < 50; ++i) {

@@ -79,7 +79,7 @@ TEST(HandoverSim, AnEpochDoesNotEndWhileADatagramOfItIsRead) {
         });
     ASSERT_NE(late, pair.recorded_up.end());
     pair.install_epoch(3);
-    pair.node.session->paths().path(0).probe(pair.now);
+    pair.node.session->paths().path(0).node().probe(pair.now);
     pair.run_for(milliseconds(50));
     ASSERT_EQ(pair.snapt.session->paths().active(), 0);
     const base::TimePoint much_later = pair.now + base::seconds(60);
@@ -115,7 +115,7 @@ TEST(HandoverSim, WhatWasSentIntoASilenceWithFormerKeysIsNotCopiedWithNewOnes) {
     EXPECT_EQ(pair.node.session->counters().copies_sent, 0U);
     pair.lose(pair.up_link(0), 0);
     pair.lose(pair.down_link(0), 0);
-    pair.node.session->paths().activate(0, pair.now);
+    pair.node.session->paths().node().activate(0, pair.now);
     pair.run_for(milliseconds(500));
     const uint32_t first = call.sent_up;
     call.talk(base::seconds(1));

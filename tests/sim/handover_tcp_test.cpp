@@ -43,7 +43,7 @@ class FullDownload {
         const uint8_t former = path_;
         path_ = static_cast<uint8_t>((path_ + 1) % wire::kTcpPath);
         pair.path_addresses.erase(former);
-        pair.node.session->paths().remove(former);
+        pair.node.session->paths().node().remove(former);
         join(path_);
     }
 
@@ -83,7 +83,7 @@ class FullDownload {
         LinkSettings up = pair.up_link(path).settings();
         up.bits_per_s = 0;
         pair.up_link(path).change(up, pair.now);
-        pair.node.session->paths().activate(path, pair.now);
+        pair.node.session->paths().node().activate(path, pair.now);
     }
 
     void take_delivered() {

@@ -166,10 +166,10 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
     pair.is_swallowed = {};
     pair.node.session->upkeep().request_keepalive(pair.now);
     stream.run_for(milliseconds(9));
-    pair.node.session->paths().announce_again(pair.now);
+    pair.node.session->paths().node().announce_again(pair.now);
     const base::TimePoint announced_at = pair.now;
     stream.run_for(milliseconds(5));
-    const session::Tuple& tuple = pair.snapt.session->paths().path(3).tuples()[0];
+    const session::Tuple& tuple = pair.snapt.session->paths().path(3).validation().tuples()[0];
     ASSERT_LT(tuple.unproven_received_bytes(), 30U) << "only the keepalive has arrived";
     ASSERT_GT(tuple.unproven_received_bytes(), 0U);
     stream.run_for(milliseconds(300));
@@ -192,13 +192,13 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
     auto& snapt_paths = pair.snapt.session->paths();
     const uint8_t path = *snapt_paths.active();
     // The node asks like this when its own datagrams go unconfirmed.
-    pair.node.session->paths().on_request(pair.now, pair.now);
+    pair.node.session->paths().node().on_request(pair.now, pair.now);
     pair.run_for(milliseconds(1));
     ASSERT_EQ(pair.recorded_up.size(), 1U);
     ASSERT_LT(pair.recorded_up.front().size(), 40U);
     pair.inject(pair.snapt, pair.recorded_up.front(), kOther);
     pair.run_for(milliseconds(1));
-    const session::Tuple& tuple = snapt_paths.path(path).tuples()[0];
+    const session::Tuple& tuple = snapt_paths.path(path).validation().tuples()[0];
     EXPECT_EQ(tuple.remote(), kOther);
     EXPECT_FALSE(tuple.challenge().is_withheld());
     EXPECT_TRUE(tuple.challenge().was_sent()) << "the question back";

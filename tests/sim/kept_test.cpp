@@ -91,7 +91,7 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     const uint32_t first = call.sent_up;
     call.send_up();
     call.pair.run_for(milliseconds(200));
-    call.pair.node.session->paths().path(1).probe(call.pair.now);
+    call.pair.node.session->paths().path(1).node().probe(call.pair.now);
     call.pair.run_for(milliseconds(200));
     call.send_up();
     call.pair.run_for(milliseconds(200));
@@ -99,7 +99,7 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) 
     call.cut(1);
     call.move();
     call.pair.run_for(milliseconds(500));
-    call.pair.node.session->paths().activate(0, call.pair.now);
+    call.pair.node.session->paths().node().activate(0, call.pair.now);
     call.pair.run_for(milliseconds(100));
     call.pair.lose(call.pair.up_link(1), 0);
     call.pair.lose(call.pair.down_link(1), 0);
@@ -114,7 +114,7 @@ TEST(MultipathSim, WhatANodeSentIntoAConnectionComesByTheOneThatReplacesIt) {
                   link_of(milliseconds(10)));
     const auto connect = [&](const char* from) {
         call.pair.add_path(wire::kTcpPath, *base::Endpoint::parse(from), link_of(milliseconds(10)));
-        call.pair.node.session->paths().activate(wire::kTcpPath, call.pair.now);
+        call.pair.node.session->paths().node().activate(wire::kTcpPath, call.pair.now);
     };
     connect("198.51.100.8:42000");
     call.talk(seconds(1));

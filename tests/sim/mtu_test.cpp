@@ -185,8 +185,8 @@ class MtuSim {
     uint16_t mtu_up() const { return pair.node.session->paths().path(0).mtu(); }
     uint16_t mtu_down() const { return pair.snapt.session->paths().path(0).mtu(); }
     uint64_t holes() const {
-        return pair.node.session->paths().path(0).search().black_holes() +
-               pair.snapt.session->paths().path(0).search().black_holes();
+        return pair.node.session->paths().path(0).mtu_search().black_holes() +
+               pair.snapt.session->paths().path(0).mtu_search().black_holes();
     }
 
     SessionPair pair;

@@ -31,7 +31,7 @@ TEST(MultipathSim, AMoveWithBothLinksUpLosesNothingOfALowDelayClassAndDeliversNo
             call.move();
             call.talk(milliseconds(500));
             call.cut(0);
-            call.pair.node.session->paths().remove(0);
+            call.pair.node.session->paths().node().remove(0);
             call.talk(milliseconds(500));
             call.pair.run_for(seconds(1));
             call.expect_all();
@@ -76,7 +76,7 @@ TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
     };
     const uint64_t before[] = {sent(0), sent(1)};
     for (int i = 0; i < 120; ++i) {
-        call.pair.node.session->paths().path(1).probe(call.pair.now);
+        call.pair.node.session->paths().path(1).node().probe(call.pair.now);
         call.pair.run_for(seconds(1));
     }
     EXPECT_GE(sent(0) - before[0], 3U) << "in 120 s";
@@ -141,7 +141,7 @@ TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
     // Another NAT mapping, from which nothing comes but a few datagrams.
     call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
     const session::Tuple& tuple =
-        call.pair.snapt.session->paths().path(1).tuples()[base::index_of(TrafficClass::LtLd)];
+        call.pair.snapt.session->paths().path(1).validation().tuple(TrafficClass::LtLd);
     for (int i = 0; i < 10 && tuple.remote() == kOther; ++i) {
         call.send_up();
         call.pair.run_for(milliseconds(3));

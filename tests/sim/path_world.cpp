@@ -9,11 +9,11 @@ using base::Duration;
 using base::milliseconds;
 using base::seconds;
 using base::TimePoint;
-using path::Health;
 using policy::Candidate;
 using policy::PathManager;
 using policy::PathView;
 using policy::Transport;
+using recovery::Health;
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr Duration kUnmeasuredTimeout = seconds(1);
 
 // An acknowledgement is owed for what is on the way in a step.
 constexpr uint64_t kOwed = kDatagrams * kBytes;
-static_assert(kOwed >= path::Liveness::kOwedBytes);
+static_assert(kOwed >= recovery::Liveness::kOwedBytes);
 
 }  // namespace
 
@@ -31,10 +31,11 @@ Duration PathWorld::timeout_of(const PathView& view) {
     return view.smoothed_rtt > Duration{} ? view.probe_timeout : kUnmeasuredTimeout;
 }
 
-// path::Liveness: a probe time-out, the probes, and another one for the last of them.
+// recovery::Liveness: a probe time-out, the probes, and another one for the last of them.
 Duration PathWorld::doubt_of(const PathView& view) {
-    constexpr Duration kProbing = (path::Liveness::kProbes - 1) * path::Liveness::kProbeInterval;
-    return std::max<Duration>(2 * timeout_of(view) + kProbing, path::Liveness::kDoubtfulAfter);
+    constexpr Duration kProbing =
+        (recovery::Liveness::kProbes - 1) * recovery::Liveness::kProbeInterval;
+    return std::max<Duration>(2 * timeout_of(view) + kProbing, recovery::Liveness::kDoubtfulAfter);
 }
 
 // --- The truth
@@ -382,7 +383,7 @@ void PathWorld::decide() {
 }
 
 // The next path repeats the datagrams of one that works; one that has timed out owes an answer
-// until it gives one (path::Liveness).
+// until it gives one (recovery::Liveness).
 void PathWorld::leave(const std::optional<Candidate>& former) {
     if (former && former != active()) {
         way(former->uplink, former->transport).liveness.on_taken_out(0, false);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/random.hpp"
-#include "common/path/liveness.hpp"
+#include "common/recovery/liveness.hpp"
 #include "policy/path_manager.hpp"
 
 #include <deque>
@@ -91,7 +91,7 @@ class PathWorld {
         policy::PathView view;
         bool has_view = false;
         bool carried = false;
-        path::Liveness liveness;
+        recovery::Liveness liveness;
         // This account says what the manager should keep in mind.
         policy::Backoff rest;
         base::TimePoint dead_at{};              // the connection was, by what happened here

@@ -11,10 +11,10 @@ namespace continuo::tests {
 
 using base::Duration;
 using base::TimePoint;
-using path::Health;
 using policy::Candidate;
 using policy::PathManager;
 using policy::Transport;
+using recovery::Health;
 
 Duration PathWorld::longest_doubt() const {
     if (!active()) {

@@ -40,8 +40,8 @@ struct State {
             const session::Path& path = session.paths().path(index);
             numbers.push_back(static_cast<uint64_t>(path.state()));
             numbers.push_back(path.mtu());
-            numbers.push_back(path.counters().received_datagrams);
-            for (const session::Tuple& tuple : path.tuples()) {
+            numbers.push_back(path.traffic().counters().received_datagrams);
+            for (const session::Tuple& tuple : path.validation().tuples()) {
                 numbers.push_back(tuple.unproven_received_bytes());
                 remotes.push_back(tuple.remote());
             }
@@ -131,7 +131,7 @@ struct Recording {
         from.session->upkeep().request_keepalive(pair.now);
         take();
         if (from_role == session::Role::Node) {
-            from.session->paths().announce_again(pair.now);
+            from.session->paths().node().announce_again(pair.now);
             take();
         }
     }
@@ -291,7 +291,7 @@ TEST(RecordedDatagrams, EveryCutLengthIsDroppedCountedAndLeavesNoTrace) {
                                                datagram.begin() + static_cast<ptrdiff_t>(length));
                 const DropReason expected = length < shortest ? DropReason::TooShort
                                             : length + session::outer_overhead(kElsewhere.address) >
-                                                    path::MtuSearch::kLargest
+                                                    recovery::MtuSearch::kLargest
                                                 ? DropReason::DatagramTooLong
                                                 : DropReason::Unauthentic;
                 ASSERT_TRUE(leaves_no_trace(recording, cut,

@@ -106,19 +106,19 @@ TEST(RepeatSim, WhatArrivesElsewhereTellsNothingOfTheOldPath) {
     both.pair.lose(both.pair.down_link(0), kCertain);
     both.run(milliseconds(300), 8);
     ASSERT_TRUE(paths.path(0).liveness().timeouts() > 0);
-    const base::Duration rtt = paths.path(0).rtt().smoothed();
-    const path::Measured before = paths.path(0).measured();
+    const base::Duration rtt = paths.path(0).feedback().rtt().smoothed();
+    const path::Measured before = paths.path(0).feedback().measured();
     both.move();
     both.run(milliseconds(2000), 0);
     ASSERT_GT(both.pair.snapt.session->counters().repeated_datagrams, 100U);
     ASSERT_EQ(both.arrived(), both.sent());
     EXPECT_TRUE(paths.path(0).liveness().timeouts() > 0) << "nothing has arrived there";
-    EXPECT_EQ(paths.path(0).rtt().smoothed(), rtt);
-    EXPECT_EQ(paths.path(0).measured().bytes_per_s, before.bytes_per_s);
-    EXPECT_EQ(paths.path(0).measured().late_datagrams, before.late_datagrams);
-    EXPECT_EQ(paths.path(0).measured().lost_datagrams, before.lost_datagrams);
+    EXPECT_EQ(paths.path(0).feedback().rtt().smoothed(), rtt);
+    EXPECT_EQ(paths.path(0).feedback().measured().bytes_per_s, before.bytes_per_s);
+    EXPECT_EQ(paths.path(0).feedback().measured().late_datagrams, before.late_datagrams);
+    EXPECT_EQ(paths.path(0).feedback().measured().lost_datagrams, before.lost_datagrams);
     EXPECT_FALSE(paths.path(1).liveness().timeouts() > 0);
-    EXPECT_EQ(paths.path(1).measured().lost_datagrams, 0U);
+    EXPECT_EQ(paths.path(1).feedback().measured().lost_datagrams, 0U);
 }
 
 // The other path swallows the repeats: it is the one that does not answer.
@@ -149,7 +149,7 @@ TEST(RepeatSim, WhatIsNamedBeforeItIsRepeatedIsLostNowhere) {
     ASSERT_GT(stream.pair.misdirected, 0U);
     ASSERT_GT(snapt.counters().repeated_datagrams, stream.pair.misdirected + 5)
         << "the first ones of the burst had arrived";
-    EXPECT_EQ(snapt.paths().path(1).measured().lost_datagrams, 0U);
+    EXPECT_EQ(snapt.paths().path(1).feedback().measured().lost_datagrams, 0U);
     EXPECT_EQ(stream.arrived().size(), stream.sent);
 }
 

@@ -111,8 +111,8 @@ TEST_P(LossSim, LossIsToldInBothDirectionsAlsoAmongReordering) {
     // 2500 numbers in the window: three standard deviations, and what reordering moves.
     const double allowed = 3 * std::sqrt(expected * (1 - expected) / 2500) + 0.002;
     for (const SessionEnd* end : {&pair_->node, &pair_->snapt}) {
-        ASSERT_TRUE(path(*end).measured().loss);
-        EXPECT_NEAR(*path(*end).measured().loss, expected, allowed);
+        ASSERT_TRUE(path(*end).feedback().measured().loss);
+        EXPECT_NEAR(*path(*end).feedback().measured().loss, expected, allowed);
     }
 }
 
@@ -127,20 +127,20 @@ TEST_F(ReportSim, DuplicatesAndWhatComesAfterItWasGivenUpAreTold) {
     introduce();
     send_for(seconds(20), {milliseconds(5), {}, 200});
     const session::Path& up = path(pair_->node);
-    EXPECT_GT(path(pair_->snapt).counters().duplicate_datagrams, 100U);
-    EXPECT_GT(up.measured().late_datagrams, 100U);
-    ASSERT_TRUE(up.measured().loss);
-    EXPECT_LT(*up.measured().loss, 0.01) << "late is not lost";
+    EXPECT_GT(path(pair_->snapt).traffic().counters().duplicate_datagrams, 100U);
+    EXPECT_GT(up.feedback().measured().late_datagrams, 100U);
+    ASSERT_TRUE(up.feedback().measured().loss);
+    EXPECT_LT(*up.feedback().measured().loss, 0.01) << "late is not lost";
 }
 
 TEST_F(ReportSim, NothingIsKnownOfALossThatWasToldLongAgo) {
     start({});
     introduce();
     send_for(seconds(3), {milliseconds(10), {}, 200});
-    ASSERT_TRUE(path(pair_->node).measured().loss);
+    ASSERT_TRUE(path(pair_->node).feedback().measured().loss);
     pair_->run_for(seconds(70));
-    EXPECT_FALSE(path(pair_->node).measured().loss);
-    EXPECT_EQ(path(pair_->node).measured().bytes_per_s, 0U);
+    EXPECT_FALSE(path(pair_->node).feedback().measured().loss);
+    EXPECT_EQ(path(pair_->node).feedback().measured().bytes_per_s, 0U);
 }
 
 class RateSim : public ReportSim, public testing::WithParamInterface<uint64_t> {};
@@ -155,9 +155,9 @@ TEST_P(RateSim, ALinkThatIsSentMoreThanItTakesTellsItsRate) {
     const auto every = base::microseconds(uint64_t{1400} * 8 * 750'000 / GetParam());
     send_for(seconds(20), {every, every, 1372});
     const double expected = static_cast<double>(GetParam()) / 8;
-    EXPECT_NEAR(static_cast<double>(path(pair_->node).measured().bytes_per_s), expected,
+    EXPECT_NEAR(static_cast<double>(path(pair_->node).feedback().measured().bytes_per_s), expected,
                 expected * 0.15);
-    EXPECT_NEAR(static_cast<double>(path(pair_->snapt).measured().bytes_per_s), expected,
+    EXPECT_NEAR(static_cast<double>(path(pair_->snapt).feedback().measured().bytes_per_s), expected,
                 expected * 0.15);
 }
 
@@ -169,7 +169,9 @@ TEST_F(ReportSim, ALinkThatBecomesSlowerIsBelievedAndAFlowThatSendsLessIsNot) {
     start(link);
     introduce();
     send_for(seconds(5), {base::microseconds(1100), {}, 1372});
-    const auto rate = [&] { return static_cast<double>(path(pair_->node).measured().bytes_per_s); };
+    const auto rate = [&] {
+        return static_cast<double>(path(pair_->node).feedback().measured().bytes_per_s);
+    };
     EXPECT_NEAR(rate(), 1e6, 1.5e5);
     pair_->run_for(seconds(1));
     send_for(seconds(30), {milliseconds(20), {}, 200});
@@ -187,12 +189,13 @@ TEST_F(ReportSim, AQueueShowsInTheRoundTripWithoutAnyChallenge) {
     link.queue_packets = 40;
     start(link);
     introduce();
-    EXPECT_LT(path(pair_->node).smoothed_rtt(), milliseconds(60));
+    EXPECT_LT(path(pair_->node).feedback().smoothed_rtt(), milliseconds(60));
     send_for(seconds(5), {milliseconds(4), {}, 1372});
-    EXPECT_GT(path(pair_->node).smoothed_rtt(), milliseconds(150)) << "40 datagrams of 5.6 ms";
+    EXPECT_GT(path(pair_->node).feedback().smoothed_rtt(), milliseconds(150))
+        << "40 datagrams of 5.6 ms";
     pair_->run_for(seconds(1));
     send_for(seconds(10), {milliseconds(20), {}, 200});
-    EXPECT_LT(path(pair_->node).smoothed_rtt(), milliseconds(60));
+    EXPECT_LT(path(pair_->node).feedback().smoothed_rtt(), milliseconds(60));
 }
 
 TEST_F(ReportSim, ReportsCostTwoPercentAtMost) {
@@ -231,18 +234,18 @@ class OneWaySim : public ReportSim {
         start(link, seed);
         pair_->path_addresses[0] = pair_->node_address;
         pair_->path_addresses[1] = kSecondUplink;
-        pair_->node.session->paths().add(1, pair_->snapt_address, 1500, pair_->now);
+        pair_->node.session->paths().node().add(1, pair_->snapt_address, 1500, pair_->now);
         session::PathSet& paths = pair_->node.session->paths();
         pair_->node.when_silent = [&](uint8_t silent) {
             if (silent == 0 && paths.active() == 0) {
                 doubts_.push_back(pair_->now);
-                paths.path(1).probe(pair_->now);
+                paths.path(1).node().probe(pair_->now);
             }
         };
         pair_->node.when_changed = [&](uint8_t changed) {
-            if (changed == 1 && paths.active() == 0 && paths.path(0).is_failing()) {
+            if (changed == 1 && paths.active() == 0 && is_failing(paths.path(0).state())) {
                 moved_at_ = pair_->now;
-                paths.activate(1, pair_->now);
+                paths.node().activate(1, pair_->now);
             }
         };
         introduce();
@@ -314,7 +317,7 @@ TEST_F(OneWaySim, DownTrafficDoesNotEndADoubtAboutTheWayUp) {
     pair_->node.when_changed = {};  // there is nowhere to go
     send_for(seconds(3), {milliseconds(20), milliseconds(5), 400});
     swallow(true);
-    // Owed for a second and two intervals of ACKs at most: not dead before (path::Liveness).
+    // Owed for a second and two intervals of ACKs at most: not dead before (recovery::Liveness).
     send_for(seconds(1), {milliseconds(20), milliseconds(5), 400});
     EXPECT_EQ(path(pair_->node).state(), PathState::Doubtful);
     EXPECT_EQ(doubts_.size(), 1U);

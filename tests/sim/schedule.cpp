@@ -374,7 +374,8 @@ void Schedule::recover() {
 // which may be lost. SNAPT then sends there in vain once, for T_doubt.
 bool Schedule::knows_mappings(bool is_asked) {
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-        const session::Tuple& tuple = pair_.snapt.session->paths().path(slot).tuples()[0];
+        const session::Tuple& tuple =
+            pair_.snapt.session->paths().path(slot).validation().tuples()[0];
         const bool is_there = node_.uplink(slot).is_there;
         const bool is_dead =
             pair_.node.session->paths().path(slot).state() == session::PathState::Dead;

@@ -348,14 +348,15 @@ TEST(SessionSim, SnaptSendsAtMostThreeTimesWhatAnUnprovenAddressSent) {
     pair.node_address = *base::Endpoint::parse("198.51.100.78:41000");
     pair.run_for(milliseconds(11));
     pair.node_address = *base::Endpoint::parse("192.0.2.2:40000");
-    const uint64_t before = pair.snapt.session->paths().path(5).tuples()[0].unproven_sent_bytes();
+    const uint64_t before =
+        pair.snapt.session->paths().path(5).validation().tuples()[0].unproven_sent_bytes();
     for (size_t i = 0; i < 200; ++i) {
         ++fields.ip_id;
         pair.snapt.send(*down, make_packet(fields, random_payload(pair.random, 900)), {}, pair.now);
     }
     pair.lose(pair.up, kCertain);
     pair.run_for(base::seconds(5));
-    const auto& tuple_state = pair.snapt.session->paths().path(5).tuples()[0];
+    const auto& tuple_state = pair.snapt.session->paths().path(5).validation().tuples()[0];
     EXPECT_FALSE(tuple_state.is_proven());
     EXPECT_GE(tuple_state.unproven_sent_bytes(), before);
     EXPECT_LE(tuple_state.unproven_sent_bytes(), tuple_state.unproven_received_bytes() * 3);

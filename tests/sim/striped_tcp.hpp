@@ -36,7 +36,7 @@ class StripedTcp {
             pair.add_path(static_cast<uint8_t>(i),
                           *base::Endpoint::parse("198.51.100.7:" + std::to_string(41000 + i)),
                           link_of_uplink(uplinks[i]));
-            pair.node.session->paths().path(static_cast<uint8_t>(i)).probe(pair.now);
+            pair.node.session->paths().path(static_cast<uint8_t>(i)).node().probe(pair.now);
         }
         pair.run_for(base::seconds(1));
         take_delivered();

@@ -208,7 +208,7 @@ TEST(MultipathSim, WhatIsRepeatedOverTcpSaysNothingOfThePathsThatLostIt) {
     constexpr uint64_t kBitsPerS = 20'000'000;
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10), kBitsPerS),
                  link_of(milliseconds(10), kBitsPerS), 1, 1300);
-    session::PathSet& node = two.pair.node.session->paths();
+    session::NodePaths& node = two.pair.node.session->paths().node();
     two.pair.add_path(wire::kTcpPath, *base::Endpoint::parse("198.51.100.8:42000"),
                       link_of(milliseconds(10), kBitsPerS));
     const auto send = [&](Duration span, Duration interval) {
@@ -219,7 +219,8 @@ TEST(MultipathSim, WhatIsRepeatedOverTcpSaysNothingOfThePathsThatLostIt) {
     };
     const auto expect_rates = [&](const char* when) {
         for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
-            const uint64_t told = two.pair.snapt.session->paths().path(path).measured().bytes_per_s;
+            const uint64_t told =
+                two.pair.snapt.session->paths().path(path).feedback().measured().bytes_per_s;
             EXPECT_NEAR(static_cast<double>(told), kBitsPerS / 8.0, kBitsPerS / 32.0)
                 << when << ", path " << int{path};
         }
@@ -276,10 +277,10 @@ TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
         EXPECT_EQ(two.pair.node.session->paths().active(), 0);
         // And takes it again.
         two.pair.lose(is_up_dead ? two.pair.up_link(1) : two.pair.down_link(1), 0);
-        two.pair.node.session->paths().path(1).ask_again(two.pair.now);
+        two.pair.node.session->paths().path(1).node().ask_again(two.pair.now);
         two.talk(seconds(5));
         for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
-            EXPECT_EQ(end->session->paths().spread(seconds(1), two.pair.now),
+            EXPECT_EQ(end->session->paths().selector().spread(seconds(1), two.pair.now),
                       session::mask_of(0) | session::mask_of(1));
         }
     }
@@ -297,9 +298,9 @@ TEST(MultipathSim, EachPathHasItsOwnRoundTripThoughItsReportsComeByTheOther) {
     for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
         const session::PathSet& paths = end->session->paths();
         // It is filled until both deliver at the same time, each way: 10 ms and twice 75 ms.
-        EXPECT_LE(paths.path(0).smoothed_rtt(), milliseconds(165));
-        EXPECT_GE(paths.path(1).smoothed_rtt(), milliseconds(155));
-        EXPECT_LE(paths.path(1).smoothed_rtt(), milliseconds(250));
+        EXPECT_LE(paths.path(0).feedback().smoothed_rtt(), milliseconds(165));
+        EXPECT_GE(paths.path(1).feedback().smoothed_rtt(), milliseconds(155));
+        EXPECT_LE(paths.path(1).feedback().smoothed_rtt(), milliseconds(250));
     }
 }
 

@@ -72,7 +72,7 @@ class TwoPaths {
         tuple.local = kLease;
         down_flow_ = pair.snapt.find(tuple);
         pair.add_path(1, kOther, second);
-        pair.node.session->paths().path(1).probe(pair.now);
+        pair.node.session->paths().path(1).node().probe(pair.now);
         send_up();
         send_down();
         pair.run_for(base::milliseconds(500));
@@ -95,7 +95,7 @@ class TwoPaths {
             pair.run_for(base::milliseconds(20));
         }
     }
-    void move() { pair.node.session->paths().activate(1, pair.now); }
+    void move() { pair.node.session->paths().node().activate(1, pair.now); }
     // The node hears that the path was full up at that rate.
     void tell_rate(uint8_t path, uint64_t bytes_per_s) {
         const Acknowledged told{pair.node.session->paths(),

@@ -12,7 +12,7 @@ struct Acknowledged {
     wire::Space space{};
 
     void send(uint32_t first, uint8_t count, uint16_t bytes, base::TimePoint now) const {
-        path::SentRun run;
+        recovery::SentRun run;
         run.space = {epoch, wire::space_number(space)};
         run.first = first;
         run.count = count;
@@ -30,7 +30,7 @@ struct Acknowledged {
         ack.space = space;
         ack.highest = last;
         ack.interval_ms = interval_ms;
-        ack.clock = clock.value_or(path::RelativeDelay::clock_at(now));
+        ack.clock = clock.value_or(recovery::RelativeDelay::clock_at(now));
         paths.logs().on_ack_range(epoch, ack, {first, last, wire::AckKind::Applied}, space.path);
         paths.logs().on_acks_read(now);
     }

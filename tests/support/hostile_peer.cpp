@@ -60,8 +60,8 @@ Victim::Victim(session::Role role, crypto::Protection protection)
     session_ = std::make_unique<session::Session>(settings, *this, workspace().scratch, random_);
     install_next_epoch();
     if (is_node) {
-        session_->paths().add(0, peer_, 1500, now);
-        session_->paths().activate(0, now);
+        session_->paths().node().add(0, peer_, 1500, now);
+        session_->paths().node().activate(0, now);
         for (size_t i = 0; i < kOwnFlows; ++i) {
             make_flow(own_tuple(i), base::kAllTrafficClasses[i]);
         }

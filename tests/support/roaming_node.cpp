@@ -19,7 +19,7 @@ constexpr base::Duration kTick = base::milliseconds(500);
 }  // namespace
 
 RoamingNode::RoamingNode(SessionPair& pair) : pair_(pair) {
-    pair_.node.session->paths().remove(0);
+    pair_.node.session->paths().node().remove(0);
     pair_.node_address = {base::IpAddress::any(base::IpVersion::V4), 0};  // of no path
     for (uint8_t slot = 0; slot < kUplinks; ++slot) {
         const SimLink link;
@@ -42,13 +42,13 @@ void RoamingNode::appear(uint8_t slot, const Endpoint& address, uint32_t metric)
 void RoamingNode::vanish(uint8_t slot) {
     uplinks_[slot] = {};
     pair_.path_addresses.erase(slot);
-    pair_.node.session->paths().remove(slot);
+    pair_.node.session->paths().node().remove(slot);
     update();
 }
 
 void RoamingNode::readdress(uint8_t slot, const Endpoint& address) {
     const uint32_t metric = uplinks_[slot].metric;
-    pair_.node.session->paths().remove(slot);
+    pair_.node.session->paths().node().remove(slot);
     appear(slot, address, metric);
 }
 
@@ -88,7 +88,7 @@ void RoamingNode::update() {
     choose();
     session::PathSet& paths = pair_.node.session->paths();
     if (active() && paths.path(*active()).state() == PathState::Challenged) {
-        paths.announce_again(pair_.now);
+        paths.node().announce_again(pair_.now);
     }
 }
 
@@ -99,9 +99,9 @@ void RoamingNode::add_paths() {
             continue;
         }
         if (!cnapt::node::is_added(paths.path(slot))) {
-            paths.add(slot, pair_.snapt_address, uplinks_[slot].mtu, pair_.now);
+            paths.node().add(slot, pair_.snapt_address, uplinks_[slot].mtu, pair_.now);
         }
-        if (paths.path(slot).is_failing()) {
+        if (is_failing(paths.path(slot).state())) {
             hints_.push_back(slot);
         }
     }

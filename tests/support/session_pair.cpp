@@ -162,8 +162,8 @@ SessionPair::SessionPair(const SimLink& link, uint64_t seed, crypto::Protection 
     , snapt_address(*base::Endpoint::parse("203.0.113.9:9347"))
     , protection_(protection) {
     install_epoch(1);
-    node.session->paths().add(0, snapt_address, 1500, now);
-    node.session->paths().activate(0, now);
+    node.session->paths().node().add(0, snapt_address, 1500, now);
+    node.session->paths().node().activate(0, now);
 }
 
 void SessionPair::install_epoch(uint32_t epoch) {
@@ -197,18 +197,18 @@ void SessionPair::restart(uint8_t generation) {
     path_links.clear();
     install_epoch_at(snapt, 1, generation);
     install_epoch_at(node, 1, generation);
-    node.session->paths().add(0, snapt_address, 1500, now);
-    node.session->paths().activate(0, now);
+    node.session->paths().node().add(0, snapt_address, 1500, now);
+    node.session->paths().node().activate(0, now);
 }
 
 void SessionPair::move_node(const base::Endpoint& address, uint8_t path) {
     const auto before = node.session->paths().active();
     node_address = address;
-    node.session->paths().add(path, snapt_address, 1500, now);
+    node.session->paths().node().add(path, snapt_address, 1500, now);
     if (before && *before != path) {
-        node.session->paths().remove(*before);
+        node.session->paths().node().remove(*before);
     }
-    node.session->paths().activate(path, now);
+    node.session->paths().node().activate(path, now);
 }
 
 void SessionPair::lose(LinkModel& direction, uint32_t loss_ppm) const {
@@ -221,7 +221,7 @@ void SessionPair::add_path(uint8_t path, const base::Endpoint& address, const Si
     path_links.erase(path);
     path_links.emplace(path, PathLinks{LinkModel(link, random), LinkModel(link, random)});
     path_addresses[path] = address;
-    node.session->paths().add(path, snapt_address, 1500, now);
+    node.session->paths().node().add(path, snapt_address, 1500, now);
 }
 
 LinkModel& SessionPair::up_link(uint8_t path) {

@@ -36,15 +36,16 @@ Duration StallWatch::round_trip(uint8_t slot) const {
     return longest_delay(node_.up(slot).settings()) + longest_delay(node_.down(slot).settings());
 }
 
-// T_doubt, of the path for which it is longest (path::Liveness): until the question of thin
+// T_doubt, of the path for which it is longest (recovery::Liveness): until the question of thin
 // traffic, and until its probes are unanswered, too.
 Duration StallWatch::doubt() const {
-    using path::Liveness;
+    using recovery::Liveness;
     constexpr Duration kProbing = (Liveness::kProbes - 1) * Liveness::kProbeInterval;
     Duration longest{};
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-            const Duration timeout = end->session->paths().path(slot).rtt().probe_timeout();
+            const Duration timeout =
+                end->session->paths().path(slot).feedback().rtt().probe_timeout();
             longest = std::max<Duration>(
                 longest, std::max<Duration>(timeout, Liveness::kAskAfter) +
                              std::max<Duration>(2 * timeout + kProbing, Liveness::kDoubtfulAfter));
@@ -140,7 +141,7 @@ StallWatch::describe(size_t stream, size_t direction, Duration waited, Duration 
             text += (paths.active() == slot ? " active " : " ") +
                     std::string(session::to_string(paths.path(slot).state()));
             const auto address = pair_.path_addresses.find(slot);
-            const session::Tuple& tuple = paths.path(slot).tuples()[0];
+            const session::Tuple& tuple = paths.path(slot).validation().tuples()[0];
             if (end == &pair_.snapt && tuple.is_known() && address != pair_.path_addresses.end() &&
                 tuple.remote() != address->second) {
                 text += " (rebound)";

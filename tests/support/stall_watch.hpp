@@ -6,7 +6,8 @@
 // that may have been the active one, if only for a moment.
 //
 // When only some uplinks carry, the active one may be dead, and the flow waits for
-//   1. the doubt, as path::Liveness has it, after the last acknowledgement: a round trip after what
+//   1. the doubt, as recovery::Liveness has it, after the last acknowledgement: a round trip after
+//   what
 //      it names;
 //   2. the answer of an uplink that carries, to a CHALLENGE that leaves with the doubt: a round
 //      trip;

@@ -32,44 +32,51 @@ void add_tuple(std::vector<int64_t>& state, const session::Tuple& tuple) {
                                challenge.repetitions()});
 }
 
-void add_path(std::vector<int64_t>& state, const session::Path& path) {
-    for (const session::Tuple& tuple : path.tuples()) {
+void add_role(std::vector<int64_t>& state, const path::NodePath& side) {
+    const path::KeepaliveLearner::State& learned = side.keepalive().state();
+    state.insert(state.end(),
+                 {side.announcer().due(), number_of(side.announcer().due_at()),
+                  side.announcer().interval().count(), learned.interval.count(),
+                  number_of(learned.learned_at), learned.idle_when_asked.count(),
+                  number_of(learned.lost_known_by), learned.idle_when_lost.count(),
+                  learned.idle_before_keepalive.count(), number_of(learned.remapping_known_by)});
+}
+
+void add_role(std::vector<int64_t>& state, const path::SnaptPath& side) {
+    state.insert(state.end(),
+                 {side.life_requests().interval().count(), side.life_requests().is_open(),
+                  number_of(side.life_requests().answered_at()),
+                  number_of(side.copy_request().until()), side.was_left_silent()});
+}
+
+void add_path(std::vector<int64_t>& state, const session::Path& path, session::Role role) {
+    for (const session::Tuple& tuple : path.validation().tuples()) {
         add_tuple(state, tuple);
     }
-    const path::KeepaliveLearner::State& learned = path.keepalive().state();
+    if (role == session::Role::Node) {
+        add_role(state, path.node());
+    } else {
+        add_role(state, path.snapt());
+    }
+    const path::Measured& measured = path.feedback().measured();
     state.insert(state.end(), {static_cast<int64_t>(path.state()),
-                               path.has_answered(),
-                               path.announcer().due(),
+                               path.validation().has_answered(),
                                path.mtu(),
-                               path.search().size(),
-                               path.search().limit(),
-                               static_cast<int64_t>(path.search().state()),
-                               number_of(path.search().deadline()),
-                               path.smoothed_rtt().count(),
-                               path.rtt_variation().count(),
-                               number_of(path.heard_at()),
-                               number_of(path.announcer().due_at()),
-                               path.announcer().interval().count(),
-                               static_cast<int64_t>(path.counters().received_datagrams),
+                               path.mtu_search().limit(),
+                               static_cast<int64_t>(path.mtu_search().state()),
+                               number_of(path.mtu_search().deadline()),
+                               path.feedback().smoothed_rtt().count(),
+                               path.feedback().rtt_variation().count(),
+                               number_of(path.traffic().heard_at()),
+                               static_cast<int64_t>(path.traffic().counters().received_datagrams),
                                number_of(path.liveness().silent_since()),
-                               learned.interval.count(),
-                               number_of(learned.learned_at),
-                               learned.idle_when_asked.count(),
-                               number_of(learned.lost_known_by),
-                               learned.idle_when_lost.count(),
-                               learned.idle_before_keepalive.count(),
-                               number_of(learned.remapping_known_by),
-                               path.life_requests().interval().count(),
-                               path.life_requests().is_open(),
-                               number_of(path.life_requests().answered_at()),
-                               number_of(path.copy_request().until()),
-                               static_cast<int64_t>(path.measured().bytes_per_s),
-                               path.measured().is_full,
-                               path.measured().was_full,
-                               static_cast<int64_t>(path.measured().loss.value_or(-1) * 1e9),
-                               static_cast<int64_t>(path.measured().lost_datagrams),
-                               static_cast<int64_t>(path.measured().late_datagrams),
-                               static_cast<int64_t>(path.validation()),
+                               static_cast<int64_t>(measured.bytes_per_s),
+                               measured.is_full,
+                               measured.was_full,
+                               static_cast<int64_t>(measured.loss.value_or(-1) * 1e9),
+                               static_cast<int64_t>(measured.lost_datagrams),
+                               static_cast<int64_t>(measured.late_datagrams),
+                               static_cast<int64_t>(path.validation().state()),
                                static_cast<int64_t>(path.liveness().health()),
                                path.liveness().timeouts(),
                                number_of(path.liveness().owed_since())});
@@ -83,7 +90,7 @@ std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
     std::vector<int64_t> state{
         paths.active().value_or(UINT8_MAX),
         paths.announcement_number(),
-        paths.is_in_doubt(now),
+        paths.selector().is_in_doubt(now),
         number_of(paths.next_deadline()),
         number_of(session.next_deadline(now)),
         number_of(session.heard_at()),
@@ -111,7 +118,7 @@ std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
     };
     state.reserve(2048);
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
-        add_path(state, paths.path(path));
+        add_path(state, paths.path(path), end.role);
     }
     return state;
 }
@@ -243,7 +250,8 @@ std::vector<uint8_t> Stranger::unsealed(const std::vector<uint8_t>& datagram) {
 
 bool Stranger::is_believed() const {
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
-        for (const session::Tuple& tuple : pair_.snapt.session->paths().path(path).tuples()) {
+        for (const session::Tuple& tuple :
+             pair_.snapt.session->paths().path(path).validation().tuples()) {
             if (tuple.is_known() && tuple.is_proven() && tuple.remote() == address_) {
                 return true;
             }

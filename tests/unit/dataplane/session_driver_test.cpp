@@ -95,7 +95,7 @@ TEST_F(Driver, AFullSocketKeepsNoOtherPathWaiting) {
     sockets_.is_full[active()] = true;
     offer(TrafficClass::HtLd, 3);
     const size_t before = sockets_.sent[kSecondPath];
-    session().paths().path(kSecondPath).probe(pair_.now);
+    session().paths().path(kSecondPath).node().probe(pair_.now);
     driver_.touch(session());
     driver_.pump(pair_.now);
     EXPECT_EQ(sockets_.sent[kSecondPath], before + 1);

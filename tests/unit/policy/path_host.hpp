@@ -64,7 +64,7 @@ class PathHost {
     void fall_silent(uint8_t slot, Transport transport = Transport::Udp) {
         way(slot, transport).answers = false;
         if (PathView* path = view(slot, transport)) {
-            path->health = path::Health::Doubtful;
+            path->health = recovery::Health::Doubtful;
         }
         decide();
     }
@@ -142,7 +142,7 @@ class PathHost {
         PathView& path = view_of(candidate);
         path.port = candidate.to.port;
         path.is_validated = true;
-        path.health = path::Health::Usable;
+        path.health = recovery::Health::Usable;
         path.answered_at = now;
         path.smoothed_rtt = way(candidate.uplink, candidate.transport).rtt;
         path.probe_timeout = 3 * path.smoothed_rtt;

@@ -59,7 +59,7 @@ TEST(PathManager, ASilentPathThatAnswersAgainIsKept) {
     PathHost host = host_of(2);
     host.fall_silent(0);
     host.run(milliseconds(10));
-    host.view(0, Transport::Udp)->health = path::Health::Usable;
+    host.view(0, Transport::Udp)->health = recovery::Health::Usable;
     host.decide();
     host.run(seconds(100));
     EXPECT_EQ(host.in_use(), "udp0");
@@ -189,7 +189,7 @@ TEST(PathManager, WhatAnsweredFromTheFormerAddressIsNoProofAndHasNoPast) {
     ASSERT_GT(host.manager.rests_until(0, Transport::Udp), host.now);
     const size_t moves = host.moves.size();
     PathView* view = host.view(0, Transport::Udp);
-    view->health = path::Health::Usable;
+    view->health = recovery::Health::Usable;
     view->answered_at = host.now;
     host.uplinks[0].remote = *base::IpAddress::parse("198.51.100.3");
     host.decide();
@@ -205,7 +205,7 @@ TEST(PathManager, AnotherPortThatAnswersIsActivated) {
     host.udp_ports = {9347, 443, 53};
     host.tcp_port = 0;
     host.way(0, Transport::Udp).port = 53;
-    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
+    host.view(0, Transport::Udp)->health = recovery::Health::Doubtful;
     host.decide();
     host.run(seconds(10));
     ASSERT_EQ(host.moves.size(), 1U);
@@ -221,7 +221,7 @@ TEST(PathManager, AnotherPortThatAnswersIsActivatedWhileTheWayIsDoubtful) {
     host.fall_silent(0);
     host.run(seconds(3));
     PathView* view = host.view(0, Transport::Udp);
-    ASSERT_EQ(view->health, path::Health::Doubtful);
+    ASSERT_EQ(view->health, recovery::Health::Doubtful);
     ASSERT_TRUE(host.moves.empty());
     view->port = 443;
     view->answered_at = host.now;
@@ -290,7 +290,7 @@ TEST(PathManager, APauseOfTheLinkDoesNotMakeItTcp) {
     PathHost host = host_of(1);
     host.fall_silent(0);
     host.run(milliseconds(20));
-    host.view(0, Transport::Udp)->health = path::Health::Usable;  // just after TCP's answer
+    host.view(0, Transport::Udp)->health = recovery::Health::Usable;  // just after TCP's answer
     host.decide();
     host.run(seconds(10));
     EXPECT_TRUE(host.moves.empty());
@@ -324,7 +324,7 @@ TEST(PathManager, AHoleOnTcpsUplinkIsLeft) {
     host.run(seconds(5));
     ASSERT_EQ(host.in_use(), "tcp0");
     const TimePoint since = host.now;
-    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Doubtful;
     host.view(0, Transport::Tcp)->answered_at = host.now;
     host.decide();
     host.run(seconds(1));
@@ -339,17 +339,17 @@ TEST(PathManager, TheRaceGoesOnWhileAConnectionMadeThroughAHoleWorks) {
     host.fall_silent(0);
     host.run(seconds(5));
     ASSERT_EQ(host.in_use(), "tcp0");
-    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Doubtful;
     host.decide();
     host.run(milliseconds(100));
     const TimePoint since = host.now;
-    host.view(0, Transport::Tcp)->health = path::Health::Usable;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Usable;
     host.view(0, Transport::Tcp)->opened_at = host.now;
     host.decide();
     host.run(seconds(1));
     EXPECT_EQ(host.in_use(), "tcp0");
     EXPECT_NE(PathHost::names(host.asked, since).find("tcp1"), std::string::npos);
-    host.view(0, Transport::Tcp)->health = path::Health::Doubtful;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Doubtful;
     host.decide();
     EXPECT_EQ(host.in_use(), "tcp1");
 }
@@ -366,7 +366,7 @@ TEST(PathManager, NoConnectionIsMadeBesideOneThatRecovered) {
     host.fall_silent(0, Transport::Tcp);
     host.run(milliseconds(600));
     EXPECT_FALSE(host.has_ended_attempts);
-    host.view(0, Transport::Tcp)->health = path::Health::Usable;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Usable;
     host.decide();
     EXPECT_TRUE(host.has_ended_attempts);
     const TimePoint since = host.now;

@@ -82,7 +82,7 @@ TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
     host.tcp_port = 0;
     host.way(0, Transport::Udp).port = 53;
     const TimePoint since = host.now;
-    host.view(0, Transport::Udp)->health = path::Health::Doubtful;
+    host.view(0, Transport::Udp)->health = recovery::Health::Doubtful;
     host.decide();
     host.run(seconds(10));
     std::vector<uint16_t> ports;
@@ -92,7 +92,7 @@ TEST(PathManager, EachQuestionWithoutAnAnswerTakesTheNextPort) {
         }
     }
     EXPECT_EQ(ports, (std::vector<uint16_t>{9347, 443, 53}));
-    EXPECT_EQ(host.view(0, Transport::Udp)->health, path::Health::Usable);
+    EXPECT_EQ(host.view(0, Transport::Udp)->health, recovery::Health::Usable);
 }
 
 // Each trouble asks all others at once: more often than a port has time for its answer.
@@ -140,7 +140,7 @@ TEST(PathManager, AnotherConnectionIsMadeAsSoonAsTheOneThatWasAskedIsDead) {
     host.fall_silent(0);
     host.run(milliseconds(1800));  // asked twice
     host.way(1, Transport::Tcp).answers = true;
-    host.view(1, Transport::Tcp)->health = path::Health::Doubtful;
+    host.view(1, Transport::Tcp)->health = recovery::Health::Doubtful;
     const TimePoint since = host.now;
     host.decide();
     host.run(seconds(1));

@@ -133,7 +133,7 @@ TEST(PathManager, ADoubtOfTcpThatIsOverSoonMakesNoConnection) {
     const TimePoint since = host.now;
     host.fall_silent(0, Transport::Tcp);
     host.run(milliseconds(150));
-    host.view(0, Transport::Tcp)->health = path::Health::Usable;
+    host.view(0, Transport::Tcp)->health = recovery::Health::Usable;
     host.recover(0, Transport::Tcp);
     host.run(seconds(1));
     EXPECT_EQ(host.in_use(), "tcp0");

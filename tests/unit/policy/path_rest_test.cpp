@@ -192,7 +192,7 @@ TEST(PathManager, AConnectionThatWorksForAMomentDoesNotKeepWhatRestsFromBeingAsk
     const TimePoint since = host.now;
     for (int n = 0; n < 16; ++n) {  // a hole, and connections through it
         host.view(0, Transport::Tcp)->health =
-            n % 2 == 0 ? path::Health::Doubtful : path::Health::Usable;
+            n % 2 == 0 ? recovery::Health::Doubtful : recovery::Health::Usable;
         host.decide();
         host.run(milliseconds(n % 2 == 0 ? 260 : 100));
     }

@@ -20,7 +20,7 @@ Duration round_trip_of(size_t answered, base::Duration apart) {
     }
     snapt.now += milliseconds(20) - apart;
     EXPECT_TRUE(snapt.paths.on_response(space(0), {tokens[answered]}, snapt.now));
-    return snapt.paths.path(0).smoothed_rtt();
+    return snapt.paths.path(0).feedback().smoothed_rtt();
 }
 
 TEST(PathChallenge, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
@@ -35,32 +35,33 @@ TEST(PathChallenge, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
 TEST(PathChallenge, AnswersAreCountedWithTheirRoundTrip) {
     Node node;
     prove(node);
-    EXPECT_EQ(node.paths.path(0).counters().answers, 1U);
+    EXPECT_EQ(node.paths.path(0).traffic().counters().answers, 1U);
     node.now += base::seconds(1);
-    node.paths.ask(0, node.now);
+    node.paths.node().ask(0, node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
-    EXPECT_EQ(node.paths.path(0).counters().answers, 1U) << "not answered yet";
+    EXPECT_EQ(node.paths.path(0).traffic().counters().answers, 1U) << "not answered yet";
     node.now += milliseconds(70);
     node.paths.on_response(space(0), {probe->challenge->token}, node.now);
-    EXPECT_EQ(node.paths.path(0).counters().answers, 2U);
-    EXPECT_EQ(node.paths.path(0).counters().last_round_trip, milliseconds(70));
+    EXPECT_EQ(node.paths.path(0).traffic().counters().answers, 2U);
+    EXPECT_EQ(node.paths.path(0).traffic().counters().last_round_trip, milliseconds(70));
     node.paths.on_response(space(0), {probe->challenge->token}, node.now);
-    EXPECT_EQ(node.paths.path(0).counters().answers, 2U) << "a repetition answers nothing";
+    EXPECT_EQ(node.paths.path(0).traffic().counters().answers, 2U)
+        << "a repetition answers nothing";
 }
 
 // A change below the path asks it again at once, each time (ask_again).
 TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionToo) {
     Node node;
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(0, kSnapt, 1500, node.now);
+    node.paths.node().activate(0, node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(12));
     ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     std::vector<wire::ChallengeToken> tokens;
     for (int i = 0; i < 3; ++i) {
-        node.paths.path(1).ask_again(node.now);
+        node.paths.path(1).node().ask_again(node.now);
         while (const auto probe = node.paths.next_probe(node.now)) {
             if (probe->path == 1 && probe->challenge) {
                 tokens.push_back(probe->challenge->token);
@@ -71,7 +72,7 @@ TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionT
     ASSERT_EQ(tokens.size(), 3U);
     node.now += milliseconds(20);  // 140 ms after the first
     node.paths.on_response(space(1), {tokens[0]}, node.now);
-    EXPECT_NE(node.paths.path(1).smoothed_rtt(), milliseconds(60)) << "of the newest";
+    EXPECT_NE(node.paths.path(1).feedback().smoothed_rtt(), milliseconds(60)) << "of the newest";
 }
 
 // Another network, of which the round trips of the former tell nothing.
@@ -82,9 +83,9 @@ TEST(PathChallenge, ATupleAtAnotherAddressBeginsWithoutARoundTrip) {
     ASSERT_TRUE(asked && asked->challenge);
     snapt.now += milliseconds(5);
     snapt.paths.on_response(space(0), {asked->challenge->token}, snapt.now);
-    ASSERT_EQ(snapt.paths.path(0).smoothed_rtt(), milliseconds(5));
+    ASSERT_EQ(snapt.paths.path(0).feedback().smoothed_rtt(), milliseconds(5));
     snapt.paths.on_authenticated(space(0), kAway, kLocal, 1200, true, snapt.now);
-    EXPECT_EQ(snapt.paths.path(0).smoothed_rtt(), Duration{});
+    EXPECT_EQ(snapt.paths.path(0).feedback().smoothed_rtt(), Duration{});
 }
 
 TEST(PathChallenge, OfManyQuestionsAtOnceTheNewestIsAnswered) {
@@ -127,14 +128,14 @@ TEST(PathChallenge, QuestionsOfAClassAreAnsweredInTheirOrderAfterAllOthers) {
 TEST(PathChallenge, AnAnswerOfARepetitionTellsNothingOfClassesWithoutPackets) {
     for (const uint8_t path : {uint8_t{1}, wire::kTcpPath}) {
         Node node;
-        node.paths.add(path, kSnapt, 1500, node.now);
-        node.paths.path(path).probe(node.now);
+        node.paths.node().add(path, kSnapt, 1500, node.now);
+        node.paths.path(path).node().probe(node.now);
         const auto first = node.paths.next_probe(node.now);
         node.now += milliseconds(50);
         const auto second = node.paths.next_probe(node.now);
         ASSERT_TRUE(first && second && second->challenge);
         ASSERT_TRUE(node.paths.on_response(space(path), {second->challenge->token}, node.now));
-        EXPECT_EQ(node.paths.path(path).class_ways(), nullptr) << int{path};
+        EXPECT_EQ(node.paths.path(path).feedback().class_ways(), nullptr) << int{path};
     }
 }
 
@@ -144,7 +145,7 @@ TEST(PathChallenge, AnAnswerToNoQuestionProvesNothing) {
     auto token = snapt.paths.next_probe(snapt.now)->challenge->token;
     token.front() ^= 1U;
     EXPECT_FALSE(snapt.paths.on_response(space(0), {token}, snapt.now));
-    EXPECT_FALSE(snapt.paths.path(0).tuples()[0].is_proven());
+    EXPECT_FALSE(snapt.paths.path(0).validation().tuples()[0].is_proven());
 }
 
 void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
@@ -158,11 +159,11 @@ void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
 TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     Node node;
     prove(node);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     for (const auto round_trip : {milliseconds(200), milliseconds(100)}) {
         answer_after(node, 1, round_trip);
-        EXPECT_EQ(node.paths.path(1).smoothed_rtt(), round_trip);
+        EXPECT_EQ(node.paths.path(1).feedback().smoothed_rtt(), round_trip);
         EXPECT_EQ(node.paths.path(1).state(), PathState::Usable);
     }
     const auto more = node.paths.next_probe(node.now);
@@ -190,12 +191,12 @@ TEST(PathChallenge, WhatWasTooMuchForAnAddressLeavesAsSoonAsMoreIsHeardFromThere
 TEST(PathChallenge, DataLeavesRoomForItsRepetitions) {
     Snapt snapt;
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
-    const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    const auto destination = snapt.paths.selector().destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
     EXPECT_LE(destination->budget_bytes + 4 * path::kShortProbeBytes, 3600U);
     snapt.paths.on_sent(*destination, destination->budget_bytes, true, snapt.now);
-    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 0U);
-    const Tuple& tuple = snapt.paths.path(0).tuples()[0];
+    EXPECT_EQ(snapt.paths.selector().destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 0U);
+    const Tuple& tuple = snapt.paths.path(0).validation().tuples()[0];
     EXPECT_LE(tuple.unproven_sent_bytes() + 4 * path::kShortProbeBytes, 3600U);
 }
 

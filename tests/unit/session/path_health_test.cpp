@@ -8,7 +8,8 @@ namespace {
 void send_numbered(Node& node, uint32_t number) {
     const tests::Acknowledged sent{node.paths, 1, space(0, TrafficClass::HtHd)};
     sent.send(number, 1, 200, node.now);
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 200, true, node.now);
+    node.paths.on_sent(*node.paths.selector().destination(TrafficClass::HtHd, node.now), 200, true,
+                       node.now);
 }
 
 // Sends what is due for that long. PINGs are acknowledged 20 ms later if `answers`; returns how
@@ -22,7 +23,7 @@ size_t pings_in(Node& node, base::Duration span, bool answers, bool hears = fals
                 continue;
             }
             EXPECT_FALSE(probe->is_padded) << "a hole for long datagrams would swallow it";
-            path::SentRun run;
+            recovery::SentRun run;
             run.space = {1, wire::space_number(space(0))};
             run.first = static_cast<uint32_t>(1000 + pings++);
             run.count = 1;
@@ -45,36 +46,36 @@ size_t pings_in(Node& node, base::Duration span, bool answers, bool hears = fals
 
 TEST(PathSet, AProbeWithoutAnAnswerKillsThePathAsTrafficDoes) {
     Node node;
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(0, kSnapt, 1500, node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.node().activate(0, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(11));
     EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(2));
-    node.paths.activate(1, node.now);
+    node.paths.node().activate(1, node.now);
     node.stay_silent(milliseconds(1300));
     EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
     Node node;
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
+    node.paths.node().add(0, kSnapt, 1500, node.now);
+    node.paths.node().activate(0, node.now);
     node.stay_silent(milliseconds(2200));
     EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
 }
 
 TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
     Node node;
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
+    node.paths.node().add(0, kSnapt, 1500, node.now);
+    node.paths.node().activate(0, node.now);
     node.stay_silent(milliseconds(2200));
     ASSERT_EQ(node.paths.path(0).state(), PathState::Doubtful);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
@@ -83,8 +84,8 @@ TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
 
 TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(60));
     ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     const TimePoint from = node.now;
@@ -101,12 +102,12 @@ TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
 
 TEST(PathSet, ADeadPathIsAskedAtOnceWhenSomethingHasChanged) {
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(120));
     ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     ASSERT_FALSE(node.paths.next_probe(node.now));
-    node.paths.path(1).ask_again(node.now);
+    node.paths.path(1).node().ask_again(node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
     EXPECT_TRUE(
@@ -116,8 +117,8 @@ TEST(PathSet, ADeadPathIsAskedAtOnceWhenSomethingHasChanged) {
 
 TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     node.stay_silent(base::seconds(120));
     ASSERT_FALSE(node.paths.next_probe(node.now));
     node.paths.on_authenticated(space(1), kSnapt, kLocal, 100, true, node.now);
@@ -129,7 +130,7 @@ TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
 TEST(PathSet, AStreamThatEndsIsAskedAboutOnce) {
     Node node;
     prove(node);
-    node.paths.path(0).expect_more(node.now);
+    node.paths.path(0).node().expect_more(node.now);
     for (int i = 0; i < 20; ++i) {
         node.now += milliseconds(10);
         node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
@@ -142,11 +143,12 @@ TEST(PathSet, AStreamThatEndsIsAskedAboutOnce) {
 TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
     Node node;
     prove(node);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.on_sent(*node.paths.selector().destination(TrafficClass::HtHd, node.now), 1000, true,
+                       node.now);
     const auto number = node.paths.announcement_number();
     node.now += base::seconds(40);
-    node.paths.on_pause(node.now);
+    node.paths.node().on_pause(node.now);
     EXPECT_FALSE(node.paths.on_time(node.now));
     size_t announcements = 0;
     bool is_other_asked = false;
@@ -168,8 +170,8 @@ TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
 TEST(PathSet, AnAnswerOfAnotherPathIsNewsWhileTheActiveOneFails) {
     Node node;
     prove(node);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     const auto answer = [&] {
         while (const auto probe = node.paths.next_probe(node.now)) {
             if (probe->path == 1 && probe->challenge) {
@@ -178,7 +180,8 @@ TEST(PathSet, AnAnswerOfAnotherPathIsNewsWhileTheActiveOneFails) {
         }
         return false;
     };
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    node.paths.on_sent(*node.paths.selector().destination(TrafficClass::HtHd, node.now), 1000, true,
+                       node.now);
     EXPECT_TRUE(answer()) << "the first";
     for (int i = 0; i < 300 && node.paths.path(0).state() != PathState::Doubtful; ++i) {
         node.now += milliseconds(10);
@@ -234,7 +237,7 @@ TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
         pings += pings_in(node, milliseconds(10), false, true);
     }
     EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
-    EXPECT_GE(pings, 1 + path::Liveness::kProbes);
+    EXPECT_GE(pings, 1 + recovery::Liveness::kProbes);
     pings_in(node, base::seconds(3), false, true);
     EXPECT_EQ(node.paths.path(0).state(), PathState::Dead);
 }
@@ -242,7 +245,7 @@ TEST(PathSet, WhatComesIsNoAnswerToWhatIsSent) {
 TEST(PathSet, ThreePacketsWithoutAnAnswerBesideOthersThatComeAreNoReasonToAsk) {
     Node node;
     prove(node);
-    for (uint32_t i = 0; i < path::Liveness::kUnconfirmedDatagrams - 1; ++i) {
+    for (uint32_t i = 0; i < recovery::Liveness::kUnconfirmedDatagrams - 1; ++i) {
         send_numbered(node, i);
     }
     EXPECT_EQ(pings_in(node, base::seconds(10), false, true), 0U);
@@ -253,13 +256,13 @@ TEST(PathSet, AHintIsAReasonForAPing) {
     Node node;
     prove(node);
     node.now += base::seconds(5);
-    node.paths.ask(0, node.now);
+    node.paths.node().ask(0, node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe);
     EXPECT_TRUE(probe->has_ping && probe->challenge);
     EXPECT_FALSE(probe->announce || probe->is_padded);
     EXPECT_FALSE(node.paths.next_probe(node.now));
-    EXPECT_FALSE(node.paths.is_in_doubt(node.now));
+    EXPECT_FALSE(node.paths.selector().is_in_doubt(node.now));
     EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
 }
 
@@ -273,11 +276,11 @@ TEST(PathSet, AfterOneTimeoutThePathIsAskedAndNotDoubted) {
         ASSERT_LT(node.now, TimePoint{base::seconds(20)});
     }
     EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
-    EXPECT_FALSE(node.paths.is_in_doubt(node.now));
-    EXPECT_TRUE(node.paths.path(0).tuples()[kLtLd].challenge().is_open())
+    EXPECT_FALSE(node.paths.selector().is_in_doubt(node.now));
+    EXPECT_TRUE(node.paths.path(0).validation().lt_ld().challenge().is_open())
         << "asked by CHALLENGEs, without DSCP in turn";
     pings_in(node, base::seconds(3), false);
-    EXPECT_TRUE(node.paths.is_in_doubt(node.now));
+    EXPECT_TRUE(node.paths.selector().is_in_doubt(node.now));
 }
 
 // A datagram that comes while the way up is dead is no reason to ask each time.
@@ -289,7 +292,7 @@ TEST(PathSet, AFailingPathIsAskedTwoTimesASecondAtMost) {
     size_t asked = 0;
     for (const TimePoint end = node.now + base::seconds(10); node.now < end;
          node.now += milliseconds(1)) {
-        node.paths.path(0).expect_more(node.now);
+        node.paths.path(0).node().expect_more(node.now);
         node.paths.on_authenticated(space(0), kSnapt, kLocal, 1000, true, node.now);
         node.paths.on_time(node.now);
         while (node.paths.next_probe(node.now)) {
@@ -306,34 +309,34 @@ constexpr base::Duration kLongest = base::seconds(25);
 void be_asked(Node& node, base::Duration idle, base::Duration delay) {
     const TimePoint idle_since = node.now;
     node.now += idle;
-    EXPECT_TRUE(node.paths.on_request(idle_since, node.now));
+    EXPECT_TRUE(node.paths.node().on_request(idle_since, node.now));
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->announce && probe->challenge);
     node.paths.on_response(space(0), {probe->challenge->token}, node.now + milliseconds(50));
     node.now += delay;
-    node.paths.path(0).keepalive().on_packets({}, kLongest, node.now);
+    node.paths.path(0).node().keepalive().on_packets({}, kLongest, node.now);
 }
 
 TEST(PathSet, TheSecondLossAfterAnIdleTimeShortensTheKeepalive) {
     Node node;
     prove(node);
     be_asked(node, base::seconds(20), milliseconds(50));
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest)
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), kLongest)
         << "one loss may be chance";
     be_asked(node, base::seconds(10), milliseconds(50));
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(5));
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), base::seconds(5));
     node.now += base::seconds(601);
-    node.paths.path(0).keepalive().try_longer(kLongest, node.now);
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(10));
+    node.paths.path(0).node().keepalive().try_longer(kLongest, node.now);
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), base::seconds(10));
 }
 
 // A keepalive leaves after an idle time; SNAPT's CHALLENGE comes `delay` later.
 void be_remapped(Node& node, base::Duration idle, base::Duration delay) {
     const TimePoint idle_since = node.now;
     node.now += idle;
-    node.paths.path(0).on_keepalive(idle_since, node.now);
+    node.paths.path(0).node().on_keepalive(idle_since, node.now);
     node.now += delay;
-    node.paths.path(0).keepalive().on_remapped(kLongest, node.now);
+    node.paths.path(0).node().keepalive().on_remapped(kLongest, node.now);
 }
 
 TEST(PathSet, AKeepaliveThatFindsTheMappingGoneShortensTheInterval) {
@@ -341,7 +344,7 @@ TEST(PathSet, AKeepaliveThatFindsTheMappingGoneShortensTheInterval) {
     prove(node);
     be_remapped(node, base::seconds(20), milliseconds(50));
     be_remapped(node, base::seconds(25), milliseconds(50));
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), base::seconds(10));
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), base::seconds(10));
 }
 
 TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
@@ -350,7 +353,7 @@ TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
     for (int i = 0; i < 3; ++i) {
         be_asked(node, base::seconds(10), base::seconds(3));
     }
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest);
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), kLongest);
 }
 
 TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
@@ -359,14 +362,14 @@ TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
     const TimePoint idle_since = node.now;
     node.now += base::seconds(10);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    EXPECT_FALSE(node.paths.on_request(idle_since, node.now));
-    EXPECT_EQ(node.paths.path(0).keepalive().interval(kLongest), kLongest);
+    EXPECT_FALSE(node.paths.node().on_request(idle_since, node.now));
+    EXPECT_EQ(node.paths.path(0).node().keepalive().interval(kLongest), kLongest);
 }
 
 TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
     Snapt snapt;
     snapt.prove(0, kHome);
-    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    const auto destination = snapt.paths.selector().destination(TrafficClass::LtLd, snapt.now);
     size_t requests = 0;
     for (const TimePoint end = snapt.now + base::seconds(60); snapt.now < end;
          snapt.now += milliseconds(100)) {
@@ -382,7 +385,7 @@ TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
 TEST(PathSet, AnAnswerOfSeveralDatagramsDoesNotMakeSnaptLessPatient) {
     Snapt snapt;
     snapt.prove(0, kHome);
-    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    const auto destination = snapt.paths.selector().destination(TrafficClass::LtLd, snapt.now);
     size_t requests = 0;
     for (const TimePoint end = snapt.now + base::seconds(60); snapt.now < end;
          snapt.now += milliseconds(100)) {
@@ -405,28 +408,29 @@ TEST(PathSet, AnAnnouncementOfAPathBesideDoesNotHideTheMove) {
     snapt.paths.on_authenticated(space(1, TrafficClass::HtHd), kAway, kLocal, 100, true, snapt.now);
     wire::Announce beside = announce(0, 7);
     beside.active = false;
-    EXPECT_FALSE(snapt.paths.on_announce(0, beside, snapt.now));
-    EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 7), snapt.now));
-    EXPECT_FALSE(snapt.paths.path(1).tuples()[base::index_of(TrafficClass::HtHd)].is_known())
+    EXPECT_FALSE(snapt.paths.snapt().on_announce(0, beside, snapt.now));
+    EXPECT_TRUE(snapt.paths.snapt().on_announce(1, announce(1, 7), snapt.now));
+    EXPECT_FALSE(snapt.paths.path(1).validation().tuple(TrafficClass::HtHd).is_known())
         << "other sockets may be behind the index";
 }
 
 TEST(PathSet, WhatWasLostBeforeARequestIsOverdueWhenTheAnswerComes) {
     Snapt snapt;
     snapt.prove(0, kHome);
-    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    const auto destination = snapt.paths.selector().destination(TrafficClass::LtLd, snapt.now);
     snapt.paths.on_sent(*destination, 1400, true, snapt.now);
-    EXPECT_FALSE(snapt.paths.is_overdue(0, snapt.now));
+    EXPECT_FALSE(snapt.paths.snapt().is_overdue(0, snapt.now));
     snapt.now += base::seconds(1);
     ASSERT_TRUE(snapt.paths.on_time(snapt.now));
-    EXPECT_TRUE(snapt.paths.is_overdue(0, snapt.now + milliseconds(10)));
+    EXPECT_TRUE(snapt.paths.snapt().is_overdue(0, snapt.now + milliseconds(10)));
 }
 
 // The round trip has grown from 30 ms to more than a second.
 TEST(PathSet, AnAnswerFromBeforeTheDeathOfAPathCounts) {
     Node node;
     prove(node);
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    node.paths.on_sent(*node.paths.selector().destination(TrafficClass::HtHd, node.now), 1000, true,
+                       node.now);
     std::optional<Probe> asked;
     while (node.paths.path(0).state() != PathState::Dead) {
         ASSERT_LT(node.now, TimePoint{base::seconds(30)});
@@ -448,24 +452,24 @@ TEST(PathSet, ASnaptJudgesADeadPathAnewWhenItIsHeard) {
     const tests::Acknowledged sent{snapt.paths, 1, space(1, TrafficClass::HtHd)};
     sent.send(0, 10, 1000, snapt.now);
     const auto health = [&] { return snapt.paths.path(1).liveness().health(); };
-    while (health() != path::Health::Dead) {
+    while (health() != recovery::Health::Dead) {
         ASSERT_LT(snapt.now, TimePoint{base::seconds(30)});
         snapt.paths.on_time(snapt.now += milliseconds(10));
         while (snapt.paths.next_probe(snapt.now)) {
         }
     }
     snapt.paths.logs().tidy(snapt.now += base::seconds(120));
-    ASSERT_EQ(health(), path::Health::Dead);
+    ASSERT_EQ(health(), recovery::Health::Dead);
     snapt.paths.on_authenticated(space(1), kAway, kLocal, 100, true, snapt.now);
-    EXPECT_EQ(health(), path::Health::Usable);
+    EXPECT_EQ(health(), recovery::Health::Usable);
 }
 
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     const auto first = node.paths.next_probe(node.now);
-    node.paths.path(1).probe(node.now + milliseconds(5));
+    node.paths.path(1).node().probe(node.now + milliseconds(5));
     EXPECT_FALSE(node.paths.next_probe(node.now + milliseconds(5)));
     ASSERT_TRUE(first && first->challenge);
     EXPECT_TRUE(

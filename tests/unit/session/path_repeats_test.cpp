@@ -63,7 +63,7 @@ class SnaptRepeats {
         }
     }
     bool waits_for_class_on(uint8_t path) const {
-        return paths().path(path).class_ways()->has_unconfirmed(snapt_.now + seconds(1));
+        return paths().path(path).feedback().class_ways()->has_unconfirmed(snapt_.now + seconds(1));
     }
     void acknowledge(uint32_t interval_ms = 0) {
         told_.acknowledge(0, kCount - 1, snapt_.now, std::nullopt, interval_ms);
@@ -78,7 +78,7 @@ class SnaptRepeats {
     static constexpr uint8_t kCount = 4;
     Snapt snapt_;
     const tests::Acknowledged told_{snapt_.paths, 1, {TrafficClass::HtHd, 0, 0}};
-    path::SentRun repeated_;
+    recovery::SentRun repeated_;
 };
 
 TEST(PathRepeats, ARepeatIsOwedByThePathThatItTookLast) {
@@ -102,7 +102,7 @@ TEST(PathRepeats, AnAcknowledgedRepeatEndsNoTimeoutOfTheFormerPath) {
     snapt.repeat_on(1);
     snapt.acknowledge();
     EXPECT_TRUE(snapt.has_timed_out(0));
-    EXPECT_EQ(snapt.paths().path(0).measured().bytes_per_s, 0U);
+    EXPECT_EQ(snapt.paths().path(0).feedback().measured().bytes_per_s, 0U);
 }
 
 // An ACK tells the interval of ACKs of its own path.

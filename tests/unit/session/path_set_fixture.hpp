@@ -62,8 +62,8 @@ struct Node {
 };
 
 inline void prove(Node& node) {
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
+    node.paths.node().add(0, kSnapt, 1500, node.now);
+    node.paths.node().activate(0, node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
     while (node.paths.next_probe(node.now)) {
@@ -73,7 +73,8 @@ inline void prove(Node& node) {
 }
 
 inline void send_in_vain(Node& node, base::Duration span) {
-    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    node.paths.on_sent(*node.paths.selector().destination(TrafficClass::HtHd, node.now), 1000, true,
+                       node.now);
     node.stay_silent(span);
 }
 

@@ -17,11 +17,11 @@ struct Routed : Node {
 
     // The first one is the active path.
     void add(uint8_t path, base::Duration round_trip) {
-        paths.add(path, kSnapt, 1500, now);
+        paths.node().add(path, kSnapt, 1500, now);
         if (!paths.active()) {
-            paths.activate(path, now);
+            paths.node().activate(path, now);
         }
-        paths.path(path).probe(now);
+        paths.path(path).node().probe(now);
         std::optional<wire::ChallengeToken> token;
         while (const auto probe = paths.next_probe(now)) {
             if (probe->challenge && probe->path == path) {
@@ -32,7 +32,7 @@ struct Routed : Node {
         now += round_trip;
         paths.on_authenticated(space(path), kSnapt, kLocal, 100, true, now);
         paths.on_response(space(path), {*token}, now);
-        ASSERT_EQ(paths.path(path).smoothed_rtt(), round_trip);
+        ASSERT_EQ(paths.path(path).feedback().smoothed_rtt(), round_trip);
     }
     // It was full at that rate.
     void tell_rate(uint8_t path, uint64_t bytes_per_s) {
@@ -145,7 +145,7 @@ TEST(Router, WhereAPathEndsOnlyItsFlowsMoveAndBothOthersTakeThem) {
     for (uint32_t index = 0; index < 999; ++index) {
         before.push_back(node.path_of(index));
     }
-    node.paths.remove(2);
+    node.paths.node().remove(2);
     std::array<size_t, 2> taken{};
     for (uint32_t index = 0; index < 999; ++index) {
         const uint8_t path = node.path_of(index);
@@ -166,7 +166,7 @@ TEST(Router, APinThatCannotBeUsedIsLeft) {
     flow::Flow flow = Routed::flow_of(7);
     Router::commit(flow, 1);
     EXPECT_EQ(node.route(flow)->destination.path, 1);
-    node.paths.remove(1);
+    node.paths.node().remove(1);
     EXPECT_EQ(node.route(flow)->destination.path, 0);
     EXPECT_EQ(flow.paths.pinned, 1) << "until something has left";
 }
@@ -252,8 +252,8 @@ TEST(Router, APathWithoutARoundTripIsTriedAndSoMeasured) {
     Routed node;
     node.add(0, milliseconds(100));
     // The answer to the second of three challenges: when that left is not kept.
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.path(1).probe(node.now);
+    node.paths.node().add(1, kSnapt, 1500, node.now);
+    node.paths.path(1).node().probe(node.now);
     std::vector<wire::ChallengeToken> tokens;
     for (const TimePoint end = node.now + base::seconds(2); node.now < end;
          node.now += milliseconds(10)) {
@@ -265,7 +265,7 @@ TEST(Router, APathWithoutARoundTripIsTriedAndSoMeasured) {
     }
     ASSERT_GE(tokens.size(), 3U);
     node.paths.on_response(space(1), {tokens[1]}, node.now);
-    ASSERT_EQ(node.paths.path(1).smoothed_rtt(), base::Duration{});
+    ASSERT_EQ(node.paths.path(1).feedback().smoothed_rtt(), base::Duration{});
     EXPECT_EQ(node.stripe(), 0);
     node.on(0).send(0, 1, 1200, node.now);
     EXPECT_EQ(node.stripe(), 1);
@@ -273,7 +273,7 @@ TEST(Router, APathWithoutARoundTripIsTriedAndSoMeasured) {
     node.now += milliseconds(400);
     node.on(0).acknowledge(0, 0, node.now - milliseconds(300));
     node.on(1).acknowledge(0, 0, node.now);
-    ASSERT_EQ(node.paths.path(1).smoothed_rtt(), milliseconds(400));
+    ASSERT_EQ(node.paths.path(1).feedback().smoothed_rtt(), milliseconds(400));
     for (uint32_t i = 1; i <= 7; ++i) {
         EXPECT_EQ(node.stripe(), 0) << "one way 300 ms less: 375 000 bytes at 1.25 MB/s";
         node.on(0).send(i * 20, 20, 1200, node.now);
@@ -286,19 +286,19 @@ TEST(Router, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
     Routed node;
     node.add(1, milliseconds(100));
     node.add(0, milliseconds(20));
-    node.paths.activate(0, node.now);
+    node.paths.node().activate(0, node.now);
     uint32_t number = 0;
     const auto tell = [&](uint8_t path, uint32_t delay) {
         const tests::Acknowledged told{node.paths, 1, space(path)};
         told.send(number, 1, 1500, node.now);
-        const uint32_t arrived = path::RelativeDelay::clock_at(node.now) + delay;
+        const uint32_t arrived = recovery::RelativeDelay::clock_at(node.now) + delay;
         told.acknowledge(number, number, node.now + milliseconds(30), arrived);
         ++number;
     };
     tell(0, 10'000);
     tell(1, 10'400);
     ASSERT_EQ(node.stripe(), 0);
-    node.paths.on_pause(node.now);
+    node.paths.node().on_pause(node.now);
     tell(1, 6'400);
     EXPECT_EQ(node.stripe(), 0);
 }
@@ -372,7 +372,7 @@ TEST(Router, OnlyFlowsInModeRedundantAreCopiedWithoutDoubt) {
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->destination.path, 1);
     EXPECT_FALSE(copy->is_doubt);
-    node.paths.activate(1, node.now);
+    node.paths.node().activate(1, node.now);
     const auto doubted = node.router.copy(TrafficClass::LtLd, 1, false, node.now);
     ASSERT_TRUE(doubted);
     EXPECT_EQ(doubted->destination.path, 0) << "the former one, until the new one has answered";

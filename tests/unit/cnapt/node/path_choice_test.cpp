@@ -10,10 +10,10 @@ namespace {
 
 using base::milliseconds;
 using base::seconds;
-using path::Health;
 using policy::Candidate;
 using policy::PathView;
 using policy::Transport;
+using recovery::Health;
 using session::PathState;
 using tests::SessionPair;
 using tests::SimLink;
@@ -33,7 +33,7 @@ class PathChoice : public ::testing::Test {
 };
 
 TEST_F(PathChoice, APathThatAnsweredIsValidatedAndKnowsWhen) {
-    paths().add(2, pair_.snapt_address, 1500, pair_.now);
+    paths().node().add(2, pair_.snapt_address, 1500, pair_.now);
     EXPECT_FALSE(view(2).is_validated);
     EXPECT_EQ(view(2).answered_at, base::TimePoint{});
     EXPECT_TRUE(view(0).is_validated);
@@ -54,7 +54,7 @@ TEST_F(PathChoice, AQuestionToThePathInUseIsAnswered) {
 }
 
 TEST_F(PathChoice, APathGivenUpIsDeadUntilItAnswers) {
-    paths().path(1).give_up();
+    paths().path(1).node().give_up();
     EXPECT_EQ(view(1).health, Health::Dead);
     EXPECT_FALSE(view(1).is_validated);
     ask_path(paths(), candidate(1), pair_.now);
@@ -79,7 +79,7 @@ TEST_F(PathChoice, OnlyAPathThatDoesNotAnswerIsAskedAtAnotherPort) {
     other.to.port = 443;
     ask_path(paths(), other, pair_.now);
     EXPECT_EQ(view(1).port, pair_.snapt_address.port);
-    paths().add(2, pair_.snapt_address, 1500, pair_.now);
+    paths().node().add(2, pair_.snapt_address, 1500, pair_.now);
     other.uplink = 2;
     ask_path(paths(), other, pair_.now);
     EXPECT_EQ(view(2).port, 443);
@@ -95,7 +95,7 @@ TEST_F(PathChoice, ADeadPathIsFoundByItsAnnouncementsAfterOtherQuestions) {
         tests::LinkSettings settings = pair_.up_link(1).settings();
         settings.is_up = false;
         pair_.up_link(1).change(settings, pair_.now);
-        paths().path(1).bury(pair_.now);
+        paths().path(1).node().mark_dead(pair_.now);
         pair_.run_for(first_asked);
         Candidate other = candidate(1);
         other.to.port = port;
@@ -130,7 +130,7 @@ TEST_F(PathChoice, ADeadPathIsAskedAgainHoweverOldTheLastQuestionIs) {
     tests::LinkSettings off = pair_.up_link(1).settings();
     off.is_up = false;
     pair_.up_link(1).change(off, pair_.now);
-    paths().path(1).give_up();
+    paths().path(1).node().give_up();
     ask_path(paths(), candidate(1), pair_.now);
     pair_.run_for(seconds(31));
     ASSERT_EQ(view(1).health, Health::Dead);
@@ -152,7 +152,7 @@ TEST_F(PathChoice, AnAcknowledgementAfterARedirectIsNoAnswerOfTheNewPort) {
         if (is_redirected) {
             base::Endpoint other = pair_.snapt_address;
             other.port = 443;
-            paths().redirect(other, pair_.now);
+            paths().node().redirect(other, pair_.now);
         }
         told.acknowledge(number, number, pair_.now);
         EXPECT_EQ(view(0).answered_at == pair_.now, !is_redirected);
@@ -165,7 +165,7 @@ TEST_F(PathChoice, AnAcknowledgementAfterARedirectIsNoAnswerOfTheNewPort) {
 }
 
 TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
-    paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
+    paths().node().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
     const PathView tcp = view_of_tcp(*pair_.node.session, 3, pair_.now - milliseconds(5), false);
     EXPECT_EQ(tcp.uplink, 3);
     EXPECT_EQ(tcp.transport, Transport::Tcp);
@@ -175,9 +175,9 @@ TEST_F(PathChoice, AConnectionHasAnsweredWhenItWasMade) {
 }
 
 TEST_F(PathChoice, AConnectionThatRepeatsTheSameBytesIsDoubtful) {
-    paths().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
+    paths().node().add(wire::kTcpPath, pair_.snapt_address, 1500, pair_.now);
     EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Doubtful);
-    paths().path(wire::kTcpPath).give_up();
+    paths().path(wire::kTcpPath).node().give_up();
     EXPECT_EQ(view_of_tcp(*pair_.node.session, 3, pair_.now, true).health, Health::Dead);
 }
 

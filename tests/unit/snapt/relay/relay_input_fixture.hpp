@@ -64,8 +64,8 @@ class Node final : public session::SessionHost {
 
     // Until the relay knows where it is.
     void announce(io::EventLoop& loop) {
-        session_->paths().add(0, kRelay, 1500, loop.refresh_now());
-        session_->paths().activate(0, loop.now());
+        session_->paths().node().add(0, kRelay, 1500, loop.refresh_now());
+        session_->paths().node().activate(0, loop.now());
         const auto is_known = [&] {
             exchange(loop.refresh_now());
             return at_relay().session.paths().is_known(socket_.local());
