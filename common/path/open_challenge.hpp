@@ -37,7 +37,7 @@ class OpenChallenge {
     void stop() { since_ = again_at_ = base::kNever; }
     // Announcements carry it from now on.
     void leave_to_announcements() { again_at_ = base::kNever; }
-    // Asks now, and not again before the next call.
+    // Asks now, and not again before the next call or hasten().
     void repeat_once(base::TimePoint now);
     void hasten(base::TimePoint now) { again_at_ = std::min(again_at_, now); }
     // A due sending did not leave: too few bytes were received. resume() repeats it.

@@ -67,7 +67,7 @@ void PathFeedback::on_numbered(TrafficClass traffic_class,
     if (delivery_ == nullptr && !run.has_packets && !run.asks) {
         return;  // a path that only announces itself costs nothing
     }
-    log().on_sent(run, now);
+    ensure_delivery().on_sent(run, now);
     note_class_sent(traffic_class, run, now);
 }
 
@@ -85,7 +85,7 @@ void PathFeedback::note_class_sent(TrafficClass traffic_class,
     class_ways_->on_sent(traffic_class, now);
 }
 
-recovery::Delivery& PathFeedback::log() {
+recovery::Delivery& PathFeedback::ensure_delivery() {
     if (delivery_ == nullptr) {
         delivery_ = std::make_unique<recovery::Delivery>(rtt_, liveness_, &search_, memory_);
     }

@@ -71,8 +71,8 @@ class PathFeedback {
     void on_numbered(base::TrafficClass traffic_class,
                      const recovery::SentRun& run,
                      base::TimePoint now);
-    // The log of what has left; made on demand.
-    recovery::Delivery& log();
+    // Of a path that begins to carry packets, too.
+    recovery::Delivery& ensure_delivery();
     // A run is repeated by another path. True if it was in the log.
     bool take_out(const recovery::SentRun& run);
     // After all ranges of a datagram. `came_back`: it came by this path. The path must have a log.

@@ -9,9 +9,6 @@ using Asks = PathValidation::Asks;
 
 namespace {
 
-// Age at which a NAT mapping may have expired (RFC 4787 REQ-5 requires two minutes; many boxes take
-// 30 s).
-constexpr Duration kMappingLifetime = base::seconds(25);
 // The node keeps the LtLd mapping alive. Another class that was last heard this much earlier may
 // have lost its mapping.
 constexpr Duration kMayBeOlder = base::seconds(1);

@@ -11,6 +11,9 @@
 
 namespace continuo::path {
 
+// Age at which a NAT mapping may have expired (RFC 4787 REQ-5 requires two minutes; many boxes take
+// 30 s).
+inline constexpr base::Duration kMappingLifetime = base::seconds(25);
 // Largest size of a datagram with nothing but CHALLENGE or RESPONSE.
 inline constexpr uint32_t kShortProbeBytes = 64;
 // Part of an unproven tuple's limit kept free for repetitions of the challenge.

@@ -20,7 +20,7 @@ constexpr Duration kLongestAckInterval = base::seconds(2);
 // A run that is repeated on the path that it took last stays in the log as it left there.
 void PathLogs::on_sent_again(recovery::SentRun run, uint8_t index, TimePoint now) {
     CTN_ASSERT(run.count == 1);
-    recovery::Delivery& log = paths_[index].feedback().log();
+    recovery::Delivery& log = paths_[index].feedback().ensure_delivery();
     if (log.is_waiting(run.space, run.first)) {
         return;
     }

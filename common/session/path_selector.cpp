@@ -7,12 +7,10 @@ namespace continuo::session {
 using base::Duration;
 using base::TimePoint;
 using base::TrafficClass;
+using path::kMappingLifetime;
 
 namespace {
 
-// Age at which a NAT mapping may have expired (RFC 4787 REQ-5 requires two minutes; many boxes take
-// 30 s).
-constexpr Duration kMappingLifetime = base::seconds(25);
 // If others were heard this much later than the active path, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
