@@ -41,7 +41,7 @@ class Sealer {
 
   private:
     void number_new(const DatagramInfo& info, bool has_packets, base::TimePoint now);
-    void note_flows(const Draft& draft, uint16_t datagrams, std::span<const Attribution> parts);
+    void note_flows(const Draft& draft, uint16_t datagrams);
     void log_repeats(const DatagramInfo& info, base::TimePoint now);
 
     SessionCore& core_;
