@@ -106,12 +106,6 @@ class PathSet {
     // challenge.
     void
     on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
-    // Datagrams with packets left, each of `outer_bytes`. The MTU search uses this; TCP does not
-    // need it.
-    void
-    on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
-        paths_[index].on_data_sent(outer_bytes, total_bytes, now);
-    }
     // The own host refuses datagrams of this size: the path takes the next smaller usual size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
     // Checks the paths for silence. Returns one that just became doubtful or dead, or on which

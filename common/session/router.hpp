@@ -15,7 +15,7 @@ struct Way {
     Destination destination;
     bool is_pinned = false;   // mode flow: the flow stays on this path
     bool is_striped = false;  // with ORDER
-    PathMask paths = 0;       // the paths that it is striped over
+    PathMask paths = 0;       // those that ORDER names
 };
 
 struct CopyWay {

@@ -94,7 +94,7 @@ void Sealer::finish(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimeP
     commit(info, batch, now);
 }
 
-bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
+void Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
     const Destination& to = info.destination;
     const std::span<Attribution> parts = batch.open_attributions();
     const bool is_new = info.repeated == nullptr;
@@ -124,7 +124,7 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
         if (!core_.unheard.may_send(now)) {
             batch.discard();
             core_.drops.add(base::DropReason::NodeGone, info.count);
-            return false;
+            return;  // the node is away, and the datagrams are remembered
         }
     }
     TransmitItem item;
@@ -142,7 +142,6 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
     if (is_overhead) {
         core_.counters.overhead[base::index_of(info.traffic_class)].sent += outer;
     }
-    return true;
 }
 
 // Takes the next numbers of the space.
