@@ -157,10 +157,9 @@ Router::Delays Router::delays(PathMask paths) const {
     return delays;
 }
 
-// Earliest completion first (ECF: Lim, Nahum, Towsley and Gibbens, CoNEXT 2017). The paper's time
-// of a path, n x RTT with n = 1 + k / window, is RTT + k / rate: k is what is ahead of the
-// datagram. There is no window here, and what the paper lets wait for the faster path is queued on
-// it. So nothing swings between waiting and sending, and its margins against that are left out.
+// Earliest delivery path first (EDPF: Chebrolu and Rao, IEEE Transactions on Mobile Computing 5(4),
+// 2006): a datagram is there after the delay of the path, what is queued on it and itself, both at
+// the path's rate.
 Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint now) const {
     Arrival best;
     each_of(paths, [&](uint8_t index) {
