@@ -91,7 +91,7 @@ bool Aggregator::send(SendClass& state, const Way& way, TransmitBatch& batch, Ti
     if (count > 0) {
         state.estimator.on_released(reason, count, waiting_since, now);
         count_datagram(state.counters, count, reason);
-        account(state, count, batch, now);
+        account(state, count, way.destination.path, batch, now);
         state.counters.wire_bytes +=
             outer_bytes(way.destination.path, way.destination.to.address, length);
     }
@@ -266,8 +266,9 @@ void Aggregator::choose_group(PendingPacket& pending,
     }
 }
 
-// Adds one attribution for each flow in the datagram.
-void Aggregator::account(SendClass& state, size_t count, TransmitBatch& batch, TimePoint now) {
+// Adds one attribution for each flow in the datagram, which leaves on that path.
+void Aggregator::account(
+    SendClass& state, size_t count, uint8_t path, TransmitBatch& batch, TimePoint now) {
     for (size_t i = 0; i < count; ++i) {
         const PendingPacket& pending = scratch_.packets[i];
         const packet::Packet& packet = *pending.item.packet;
@@ -280,6 +281,7 @@ void Aggregator::account(SendClass& state, size_t count, TransmitBatch& batch, T
             return a.flow == pending.item.flow;
         });
         if (same == open.end()) {
+            parts_.queues.pin(*pending.item.flow, packet, path, now);
             batch.attribute(
                 {pending.item.flow, 1, packet.length, pending.payload_bytes, 0, waited_us});
         } else {
@@ -298,6 +300,7 @@ void Aggregator::start_split(
     packet::Packet& packet = *pending.item.packet;
     flow::Flow& flow = *pending.item.flow;
     draft.has_order = false;
+    parts_.queues.pin(flow, packet, draft.destination.path, now);
     if (pending.regular && !draft.epoch->encoder.is_opening(flow.index)) {
         ByteWriter section(MutableByteView(scratch_.section.get(), elision::kMaxOpenBytes));
         draft.epoch->encoder.begin_section();

@@ -47,7 +47,8 @@ class Aggregator {
     void keep_flow_together(size_t newest);
     bool encode_what_fits(
         Draft& draft, SendClass& state, const Way& way, size_t& count, base::ByteWriter& body);
-    void account(SendClass& state, size_t count, TransmitBatch& batch, base::TimePoint now);
+    void account(
+        SendClass& state, size_t count, uint8_t path, TransmitBatch& batch, base::TimePoint now);
     void start_split(Draft& draft,
                      SendClass& state,
                      PendingPacket& pending,

@@ -43,7 +43,6 @@ struct Draft {
     bool has_ping = false;
     bool has_kept = false;  // packets that may be sent again as copies
     bool is_size_probe = false;
-    bool is_pinned = false;     // its flows stay on its path (mode flow)
     bool has_order = false;     // for the flows in SessionScratch::order
     bool is_other_way = false;  // it takes another way than its class does (path::ClassWay)
 };

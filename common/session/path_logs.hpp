@@ -21,7 +21,7 @@ class PathLogs {
     // Keys have changed: the peer owes no ACK for what left under the former ones.
     void forget_sent();
     // A range of an ACK for a space of that epoch, received on path `arrived_on`. Call
-    // on_acks_read() after the last range of a datagram. `highest`: as in recovery::Delivery.
+    // on_acks_read() after the last range of a datagram.
     void on_ack_range(uint32_t epoch,
                       const wire::Ack& ack,
                       const wire::AckRange& range,

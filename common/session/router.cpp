@@ -23,20 +23,16 @@ constexpr Duration spread_bound(Duration resequence) {
 // A low-delay flow treats round trips that differ by less as equal.
 constexpr Duration kAlikeRtt = base::milliseconds(5);
 
-// Fractions of the square roots of the first 16 primes, in units of 2^-64.
-constexpr std::array<uint64_t, wire::kMaxPaths> kRoots = {
-    0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
-    0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
-    0xcbbb9d5dc1059ed8, 0x629a292a367cd507, 0x9159015a3070dd17, 0x152fecd8f70e5939,
-    0x67332667ffc00b31, 0x8eb44a8768581511, 0xdb0c2e0d64f98fa7, 0x47b5481dbefa4fa4};
-
-// A hash of flow and path, in (0, 1). Consecutive flows are spread evenly over all paths together
-// (Kronecker's sequence; Weyl 1916), so that few flows share as many do. Independent hashes would
-// put all of six flows on one of two paths in 3 % of cases.
+// A hash of flow and path, in (0, 1): number flow_index * kMaxPaths + path of SplitMix64 with seed
+// 0 (Steele, Lea and Flood, OOPSLA 2014). Flows are spread as by independent choices, whatever
+// indices lie between them.
 double hash_of(uint32_t flow_index, uint8_t path) {
-    constexpr int kMantissaBits = 53;
-    const uint64_t point = (uint64_t{flow_index} + 1) * kRoots[path];
-    return std::ldexp(static_cast<double>(point >> (64 - kMantissaBits)) + 0.5, -kMantissaBits);
+    constexpr int kBits = 52;  // so that the half is exact
+    uint64_t mixed = (uint64_t{flow_index} * wire::kMaxPaths + path + 1) * 0x9E3779B97F4A7C15U;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
+    mixed ^= mixed >> 31;
+    return std::ldexp(static_cast<double>(mixed >> (64 - kBits)) + 0.5, -kBits);
 }
 
 // A TCP segment without payload; false if that cannot be determined.
@@ -162,10 +158,9 @@ Router::Delays Router::delays(PathMask paths) const {
     return delays;
 }
 
-// Earliest completion first (ECF: Lim, Nahum, Towsley and Gibbens, CoNEXT 2017). The paper's time
-// of a path, n x RTT with n = 1 + k / window, is RTT + k / rate: k is what is ahead of the
-// datagram. There is no window here, and what the paper lets wait for the faster path is queued on
-// it. So nothing swings between waiting and sending, and its margins against that are left out.
+// Earliest delivery path first (EDPF: Chebrolu and Rao, IEEE Transactions on Mobile Computing 5(4),
+// 2006): a datagram is there after the delay of the path, what is queued on it and itself, both at
+// the path's rate.
 Router::Arrival Router::earliest(PathMask paths, const Delays& delays, TimePoint now) const {
     Arrival best;
     each_of(paths, [&](uint8_t index) {

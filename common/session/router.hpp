@@ -1,6 +1,6 @@
 // Router: which path a packet takes, and its copy (docs/PROTOCOL.md section 5.9). A question
 // without side effects, so that it may be asked as often as the scheduler likes; commit() is told
-// what has left.
+// what leaves.
 #pragma once
 
 #include "common/session/path_set.hpp"
@@ -15,7 +15,7 @@ struct Way {
     Destination destination;
     bool is_pinned = false;   // mode flow: the flow stays on this path
     bool is_striped = false;  // with ORDER
-    PathMask paths = 0;       // the paths that it is striped over
+    PathMask paths = 0;       // those that ORDER names
 };
 
 struct CopyWay {
@@ -41,7 +41,7 @@ class Router {
                                 uint8_t original,
                                 bool has_redundant,
                                 base::TimePoint now) const;
-    // A packet of the flow has left on that path, as a Way with `is_pinned` said.
+    // A packet of the flow leaves on that path, as the flow's own Way, with `is_pinned`, said.
     static void commit(flow::Flow& flow, uint8_t path) { flow.paths.pinned = path; }
 
   private:

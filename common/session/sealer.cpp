@@ -71,7 +71,6 @@ std::optional<Draft>
 Sealer::start(const Way& way, TrafficClass traffic_class, TransmitBatch& batch) const {
     auto draft = start(way.destination, traffic_class, batch);
     if (draft) {
-        draft->is_pinned = way.is_pinned;
         draft->has_order = way.is_striped;
     }
     return draft;
@@ -95,7 +94,7 @@ void Sealer::finish(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimeP
     commit(info, batch, now);
 }
 
-bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
+void Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint now) {
     const Destination& to = info.destination;
     const std::span<Attribution> parts = batch.open_attributions();
     const bool is_new = info.repeated == nullptr;
@@ -106,7 +105,7 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
     paths_.on_sent(to, info.bytes, has_packets, now);
     if (is_new) {
         number_new(info, has_packets, now);
-        note_flows(*info.draft, info.count, parts);
+        note_flows(*info.draft, info.count);
     } else {
         log_repeats(info, now);
     }
@@ -125,7 +124,7 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
         if (!core_.unheard.may_send(now)) {
             batch.discard();
             core_.drops.add(base::DropReason::NodeGone, info.count);
-            return false;
+            return;  // the node is away, and the datagrams are remembered
         }
     }
     TransmitItem item;
@@ -143,7 +142,6 @@ bool Sealer::commit(const DatagramInfo& info, TransmitBatch& batch, TimePoint no
     if (is_overhead) {
         core_.counters.overhead[base::index_of(info.traffic_class)].sent += outer;
     }
-    return true;
 }
 
 // Takes the next numbers of the space.
@@ -165,16 +163,8 @@ void Sealer::number_new(const DatagramInfo& info, bool has_packets, TimePoint no
     paths_.on_numbered(run, now);
 }
 
-// The router's answer holds from now on: the flows of mode flow stay on the path, and those of mode
-// packet go on with the next numbers.
-void Sealer::note_flows(const Draft& draft,
-                        uint16_t datagrams,
-                        std::span<const Attribution> parts) {
-    for (const Attribution& part : parts) {
-        if (draft.is_pinned && part.flow != nullptr) {
-            Router::commit(*part.flow, draft.destination.path);
-        }
-    }
+// Flows of mode packet go on with the next numbers.
+void Sealer::note_flows(const Draft& draft, uint16_t datagrams) {
     for (size_t i = 0; draft.has_order && i < core_.scratch.order.count; ++i) {
         if (flow::Flow* const flow = core_.flows.at(core_.scratch.order.places[i].index)) {
             flow->paths.next_number = static_cast<uint16_t>(flow->paths.next_number + datagrams);

@@ -29,9 +29,9 @@ class Sealer {
     start(const Way& way, base::TrafficClass traffic_class, TransmitBatch& batch) const;
     // Seals the draft, with a body of that length, and commits it.
     void finish(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
-    // Sealed datagrams leave, with the attributions added to the batch. False: the node is away,
-    // and only SNAPT remembers them.
-    bool commit(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
+    // Sealed datagrams leave, with the attributions added to the batch. While the node is away,
+    // SNAPT only remembers them.
+    void commit(const DatagramInfo& info, TransmitBatch& batch, base::TimePoint now);
 
     // The body would expand at the SNAPT to more than the outer bytes of a node allow
     // (docs/PROTOCOL.md section 7.1).
@@ -41,7 +41,7 @@ class Sealer {
 
   private:
     void number_new(const DatagramInfo& info, bool has_packets, base::TimePoint now);
-    void note_flows(const Draft& draft, uint16_t datagrams, std::span<const Attribution> parts);
+    void note_flows(const Draft& draft, uint16_t datagrams);
     void log_repeats(const DatagramInfo& info, base::TimePoint now);
 
     SessionCore& core_;

@@ -177,6 +177,16 @@ bool SendQueues::goes_along(const Way& way, SendClass& state, TimePoint now) con
     }
 }
 
+void SendQueues::pin(Flow& flow, const packet::Packet& packet, uint8_t path, TimePoint now) const {
+    if (flow.paths.mode != base::PathMode::Flow || flow.paths.pinned == path) {
+        return;
+    }
+    const auto own = way_of(flow, packet, now);
+    if (own && own->is_pinned && own->destination.path == path) {
+        Router::commit(flow, path);
+    }
+}
+
 // The path that the hold of the class is computed for. Any other would wake us before it may send.
 std::optional<Destination> SendQueues::next_destination(const SendClass& state,
                                                         TimePoint now) const {

@@ -89,6 +89,10 @@ class SendQueues {
     // Whether the next packet in the queue can share a datagram on that path; passes over some
     // flows that cannot.
     bool goes_along(const Way& way, SendClass& state, base::TimePoint now) const;
+    // The packet, taken from the queue, leaves on that path: its flow stays there if its own way
+    // says so. A datagram may hold packets of flows in several modes.
+    void
+    pin(flow::Flow& flow, const packet::Packet& packet, uint8_t path, base::TimePoint now) const;
     // When and why the class's next datagram leaves if it goes there.
     Release release(const SendClass& state, const Destination& destination) const;
     // How long all held packets may still be held: zero when some wait for something else or need

@@ -52,6 +52,7 @@ void SuperSender::send(SendClass& state, const Way& way, TransmitBatch& batch, T
         return;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
+    parts_.queues.pin(*run.item.flow, *run.item.packet, way.destination.path, now);
     send_all(state, *draft, run, way, batch, now);
     ++state.counters.super_packets;
     state.counters.super_segments += run.segments;

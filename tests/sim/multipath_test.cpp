@@ -1,5 +1,6 @@
 // Several paths at once in virtual time (docs/PROTOCOL.md section 5.9): copies while links are in
 // doubt, and the modes redundant and flow.
+#include "common/session/router.hpp"
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -290,7 +291,47 @@ TEST(MultipathSim, MoreFlowsGoToTheFasterPath) {
         ASSERT_LT(flow.paths.pinned, 2);
         ++on[flow.paths.pinned];
     }
-    EXPECT_NEAR(static_cast<double>(on[1]), 30, 2);
+    EXPECT_NEAR(static_cast<double>(on[1]), 30, 8) << "three standard deviations";
+}
+
+// A flow that goes along with another one is pinned by its own mode.
+TEST(MultipathSim, InADatagramOfTwoModesTheFlowOfModeFlowAloneIsPinned) {
+    for (const bool is_pinned_first : {true, false}) {
+        SCOPED_TRACE(is_pinned_first);
+        TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                     link_of(milliseconds(10)));
+        SessionEnd& node = two.pair.node;
+        packet::HeaderFields fields = node_fields(packet::Protocol::Udp, 6000, 6001);
+        const auto packet_of_moving = make_packet(fields, std::vector<uint8_t>(50));
+        flow::Flow& moving = node.flow(tuple_of(fields), TrafficClass::HtHd);
+        // Its hash takes the active path.
+        flow::Flow* pinned = nullptr;
+        const session::Router router(node.session->paths());
+        const auto& settings = node.session->settings().classes[base::index_of(TrafficClass::HtHd)];
+        for (uint8_t path = UINT8_MAX; path != 0 && fields.source_port < 6040;) {
+            ++fields.source_port;
+            pinned = &node.flow(tuple_of(fields), TrafficClass::HtHd);
+            node.session->set_mode(*pinned, PathMode::Flow);
+            path =
+                router.route(*pinned, packet::Packet{}, settings, two.pair.now)->destination.path;
+        }
+        const auto packet_of_pinned = make_packet(fields, std::vector<uint8_t>(50));
+        const auto& counters = node.session->queues().counters(TrafficClass::HtHd);
+        const uint64_t packets = counters.packets;
+        const uint64_t datagrams = counters.datagrams;
+        if (is_pinned_first) {
+            node.send(*pinned, packet_of_pinned, {}, two.pair.now);
+        }
+        node.send(moving, packet_of_moving, {}, two.pair.now);
+        if (!is_pinned_first) {
+            node.send(*pinned, packet_of_pinned, {}, two.pair.now);
+        }
+        two.pair.run_for(milliseconds(100));
+        ASSERT_EQ(counters.packets - packets, 2U);
+        ASSERT_EQ(counters.datagrams - datagrams, 1U);
+        EXPECT_EQ(pinned->paths.pinned, 0);
+        EXPECT_EQ(moving.paths.pinned, flow::FlowPaths::kNone);
+    }
 }
 
 TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {

@@ -1,4 +1,4 @@
-"""TCP flows over several paths at once ([T]): what one uplink, mode flow and mode packet with its four allocation strategies get
+"""TCP flows over several paths at once ([T]): what one uplink, mode flow and mode packet with its three allocation strategies get
 of the sum of the paths."""
 import os
 import platform
@@ -11,7 +11,7 @@ from harness.tunnels import Continuo, Plain, through
 
 # Mbit/s and one-way delay in ms of each path.
 SCENES = {"3 × 10 Mbit/s, 5/15/30 ms": [(10, 5), (10, 15), (10, 30)], "30 and 10 Mbit/s, 1/50 ms": [(30, 1), (10, 50)]}
-STRATEGIES = ["packet", "data+ack", "data", "ack"]
+STRATEGIES = ["packet", "data", "ack"]  # "data+ack" is "packet"
 # Congestion control and tcp_recovery of both ends: Reno as [T] had it, which takes three duplicate acknowledgements for a loss.
 CONTROLS = {"cubic": ("cubic", 1), "reno without RACK": ("reno", 0)}
 ONE, BY_FLOW = "one uplink", "flow"

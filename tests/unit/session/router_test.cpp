@@ -3,12 +3,19 @@
 #include "tests/unit/session/path_set_fixture.hpp"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 namespace continuo::session::path_tests {
 namespace {
 
 using base::PathMode;
+
+// One standard deviation of how many of `count` independent choices fall on an outcome of that
+// probability.
+double deviation(double count, double probability) {
+    return std::sqrt(count * probability * (1 - probability));
+}
 
 // A node whose paths are usable, and flows on them.
 struct Routed : Node {
@@ -109,8 +116,8 @@ TEST(Router, FlowsAreSpreadByTheRatesAtWhichPathsWereFull) {
     node.add(1, milliseconds(100));
     node.tell_rate(0, 1'000'000);
     node.tell_rate(1, 3'000'000);
-    EXPECT_NEAR(static_cast<double>(node.spread(0, 1000)[1]), 750, 10);
-    EXPECT_NEAR(static_cast<double>(node.spread(0, 40)[1]), 30, 3);
+    EXPECT_NEAR(static_cast<double>(node.spread(0, 1000)[1]), 750, 3 * deviation(1000, 0.75));
+    EXPECT_NEAR(static_cast<double>(node.spread(0, 40)[1]), 30, 3 * deviation(40, 0.75));
 }
 
 TEST(Router, PathsThatWereNeverFullShareAlike) {
@@ -119,19 +126,60 @@ TEST(Router, PathsThatWereNeverFullShareAlike) {
         node.add(path, milliseconds(100));
     }
     for (const size_t on : node.spread(0, 999)) {
-        EXPECT_NEAR(static_cast<double>(on), 333, 10);
+        EXPECT_NEAR(static_cast<double>(on), 333, 3 * deviation(999, 1.0 / 3));
     }
 }
 
-// With independent hashes all six would be on one path in 3 % of cases.
-TEST(Router, SixFlowsInARowNeverShareOnePathOfTwo) {
-    Routed node;
-    node.add(0, milliseconds(20));
-    node.add(1, milliseconds(20));
-    for (uint32_t first = 0; first < 5000; ++first) {
-        const auto on = node.spread(first, first + 6);
-        ASSERT_GE(on[0], 1U) << first;
-        ASSERT_GE(on[1], 1U) << first;
+// How 1000 flows, `stride` indices apart, are spread over two paths.
+struct Halves {
+    double second = 0;  // on the second path
+    double six = 0;     // flows that are on the path of the five before them
+};
+Halves halves_of(const Routed& node, uint8_t second, uint32_t stride) {
+    Halves halves;
+    uint8_t last = UINT8_MAX;
+    size_t run = 0;
+    for (uint32_t i = 0; i < 1000; ++i) {
+        const uint8_t path = node.path_of(i * stride);
+        run = path == last ? run + 1 : 1;
+        last = path;
+        halves.second += path == second ? 1 : 0;
+        halves.six += run >= 6 ? 1 : 0;
+    }
+    return halves;
+}
+
+// Slots move on with each new address, and flows of other modes take indices between those of mode
+// flow. Five standard deviations, since 364 cases are looked at.
+TEST(Router, AnyTwoPathsShareFlowsAtAnyStrideAsByIndependentChoices) {
+    // Six of two are on one path in 1/32 of cases. Sixes that overlap are not independent: k flows
+    // later, both are with probability 2^-(5 + k).
+    constexpr double kSix = 1.0 / 32;
+    double variance = kSix * (1 - kSix);
+    for (int k = 1; k <= 5; ++k) {
+        variance += 2 * (std::ldexp(1.0, -(5 + k)) - kSix * kSix);
+    }
+    const double six_deviation = std::sqrt(1000 * variance);
+    for (uint8_t first = 0; first < 14; ++first) {
+        for (uint8_t second = first + 1; second < 14; ++second) {
+            Routed alike;
+            Routed unlike;
+            for (Routed* const node : {&alike, &unlike}) {
+                node->add(first, milliseconds(100));
+                node->add(second, milliseconds(100));
+            }
+            unlike.tell_rate(first, 1'000'000);
+            unlike.tell_rate(second, 3'000'000);
+            for (uint32_t stride = 1; stride <= 4; ++stride) {
+                SCOPED_TRACE(testing::Message()
+                             << int{first} << ' ' << int{second} << ' ' << stride);
+                const Halves halves = halves_of(alike, second, stride);
+                EXPECT_NEAR(halves.second, 500, 5 * deviation(1000, 0.5));
+                EXPECT_NEAR(halves.six, 1000 * kSix, 5 * six_deviation);
+                EXPECT_NEAR(halves_of(unlike, second, stride).second, 750,
+                            5 * deviation(1000, 0.75));
+            }
+        }
     }
 }
 
@@ -176,11 +224,13 @@ TEST(Router, ALowDelayFlowTakesTheShorterRoundTrip) {
     node.add(0, milliseconds(60));
     node.add(1, milliseconds(20));
     EXPECT_EQ(node.spread(0, 100, TrafficClass::LtLd)[1], 100U);
-    EXPECT_NEAR(static_cast<double>(node.spread(0, 100, TrafficClass::HtHd)[1]), 50, 3);
+    EXPECT_NEAR(static_cast<double>(node.spread(0, 100, TrafficClass::HtHd)[1]), 50,
+                3 * deviation(100, 0.5));
     node.add(2, milliseconds(24));
     const auto on = node.spread(0, 100, TrafficClass::LtLd);
     EXPECT_EQ(on[0], 0U);
-    EXPECT_NEAR(static_cast<double>(on[1]), 50, 5) << "24 ms is as good as 20";
+    EXPECT_NEAR(static_cast<double>(on[1]), 50, 3 * deviation(100, 0.5))
+        << "24 ms is as good as 20";
 }
 
 TEST(Router, APathThatWasNeverFullCountsAsFastAsTheFastest) {
@@ -188,7 +238,7 @@ TEST(Router, APathThatWasNeverFullCountsAsFastAsTheFastest) {
     node.add(0, milliseconds(100));
     node.add(1, milliseconds(100));
     node.tell_rate(0, 5'000'000);
-    EXPECT_NEAR(static_cast<double>(node.spread(0, 1000)[1]), 500, 10);
+    EXPECT_NEAR(static_cast<double>(node.spread(0, 1000)[1]), 500, 3 * deviation(1000, 0.5));
 }
 
 // --- Mode packet
