@@ -1,5 +1,6 @@
 #include "common/path/announcer.hpp"
 #include "common/path/tuple.hpp"
+#include "common/recovery/liveness.hpp"
 
 #include <vector>
 
@@ -105,7 +106,7 @@ TEST(Tuple, AnUnprovenOneGetsThreeTimesWhatCame) {
 TEST(Announcer, SendsSomeAtOnceAndThenEverLess) {
     const TimePoint began{seconds(100)};
     Announcer announcer;
-    announcer.start(3, Liveness::kProbeInterval, began);
+    announcer.start(3, recovery::Liveness::kProbeInterval, began);
     for (int i = 0; i < 2; ++i) {
         announcer.on_sent(false, began, began);
         EXPECT_EQ(announcer.due_at(), began);
