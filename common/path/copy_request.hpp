@@ -22,7 +22,7 @@ class CopyRequest {
     base::TimePoint until() const { return until_; }
 
   private:
-    // Of a single request, if the path then answers.
+    // Lifetime of a single request, if the path then answers.
     static constexpr base::Duration kShortest = base::milliseconds(200);
 
     base::TimePoint until_{};

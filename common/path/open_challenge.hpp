@@ -27,7 +27,7 @@ inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 class OpenChallenge {
   public:
     struct Answer {
-        base::Duration round_trip{};  // of the newest sending; else the time since the first
+        base::Duration round_trip{};  // the newest sending's; else the time since the first
         bool is_sample = false;       // `round_trip` is that of the sending that was answered
         bool is_unmarked = false;     // that one left without DSCP
     };
@@ -60,7 +60,7 @@ class OpenChallenge {
     bool take_due(base::TimePoint now);
     // The frame of the sending that leaves now.
     wire::Challenge next_sending(base::TimePoint now);
-    // Of the latest sending; nothing: the one that its class takes.
+    // The way of the latest sending; nothing: the one that its class takes.
     std::optional<ClassWay> way() const {
         return is_unmarked(repetitions_) ? std::optional(ClassWay::Unmarked) : std::nullopt;
     }

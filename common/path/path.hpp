@@ -23,7 +23,7 @@ namespace continuo::path {
 
 class Path {
   public:
-    // What a RESPONSE has changed.
+    // The changes that a RESPONSE has made.
     struct Answered {
         bool is_news = false;         // the path has become usable
         bool is_by_lt_ld = false;     // which speaks for the path
@@ -39,7 +39,7 @@ class Path {
 
     // --- What is known
     PathState state() const { return parts_.state(); }
-    // Of an outer IP packet, in the direction that this end sends.
+    // The size of outer IP packets, in the direction that this end sends.
     uint16_t mtu() const { return parts_.search.size(); }
     const recovery::MtuSearch& mtu_search() const { return parts_.search; }
     const PathValidation& validation() const { return parts_.validation; }

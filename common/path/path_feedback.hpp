@@ -71,7 +71,7 @@ class PathFeedback {
     void on_numbered(base::TrafficClass traffic_class,
                      const recovery::SentRun& run,
                      base::TimePoint now);
-    // Of a path that begins to carry packets, too.
+    // Makes it, for a path that begins to carry packets.
     recovery::Delivery& ensure_delivery();
     // A run is repeated by another path. True if it was in the log.
     bool take_out(const recovery::SentRun& run);

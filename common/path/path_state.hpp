@@ -33,7 +33,7 @@ constexpr ClassMask mask_of(base::TrafficClass traffic_class) {
     return static_cast<ClassMask>(1U << base::index_of(traffic_class));
 }
 
-// What the paths of a session share.
+// Shared by the paths of a session.
 struct PathContext {
     Role role;
     base::Random& random;

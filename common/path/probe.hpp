@@ -1,5 +1,5 @@
-// What leaves on a path: a datagram without packets that the session shall send, and where traffic
-// of a class goes.
+// Probe: a datagram without packets that the session shall send on a path. Destination: where
+// traffic of a class goes.
 #pragma once
 
 #include "common/base/ip_address.hpp"

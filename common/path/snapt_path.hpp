@@ -30,7 +30,7 @@ class SnaptPath {
     // A move has been announced here for the first time: the index is used with other sockets.
     void on_moved_here() { parts_.validation.forget_other_tuples(); }
     void forget_remapping() { parts_.validation.lt_ld().forget_remapping(); }
-    // That class is proven by other means: TCP proves an address by itself.
+    // The class is proven by other means: TCP proves an address by itself.
     void trust(base::TrafficClass traffic_class) { parts_.validation.tuple(traffic_class).trust(); }
 
     // --- By Path

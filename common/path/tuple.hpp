@@ -66,7 +66,7 @@ class Tuple {
         challenge_.stop();
         return std::exchange(is_remapped_, false);
     }
-    // What was lost with the proven one is already being repeated.
+    // Datagrams lost with the proven one are already being repeated.
     void forget_remapping() { is_remapped_ = false; }
     // A RESPONSE leaves. True if one left shortly before.
     bool note_response(base::TimePoint now) {

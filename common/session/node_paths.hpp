@@ -47,7 +47,7 @@ class NodePaths {
     void on_sent(uint8_t index, base::TimePoint now);
     // The active path is in doubt: asks those that may have to replace it or take its copies.
     void ask_others(base::TimePoint now);
-    // What the probe says of the session beside its own path.
+    // Adds to the probe what concerns the session beside its own path.
     void complete(Probe& probe, const PathSelector& selector, base::TimePoint now) const;
     // Whether withdrawals may be sent: the active path has answered, so SNAPT has left the old one.
     bool has_withdrawals() const;
