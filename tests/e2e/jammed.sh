@@ -22,7 +22,6 @@ claim "the other one leads to the second SNAPT" wait_for 10 active_of zrh-2 up2
 
 spawn inet iperf_server iperf3 -s
 wait_for 10 listens inet 5201
-# The socket's buffer is full before the path is doubted (250 ms).
 spawn node upload iperf3 -c "$inet4" -u -b 500M -l 1300 -t 120
 sent_at_least() { [ "$(in_ns node cat /sys/class/net/cnapt0/statistics/tx_bytes)" -gt "$1" ]; }
 claim "an upload is under way" wait_for 10 sent_at_least 5000000
@@ -33,9 +32,13 @@ spawn node voice "$python" "$support_dir/voice.py" client $inet4 7001 300 "$work
 called() { [ "$(wc -l <"$work/voice")" -gt "$1" ]; }
 claim "a call by the other uplink is under way" wait_for 10 called 50
 
-# 1 kbit/s: one datagram takes ten seconds, and the socket's buffer is never empty again.
+# A queue that still moves fills the socket's buffer, however slow this machine is; then 1 kbit/s: one datagram takes ten seconds,
+# and the buffer is never empty again.
+full() { in_ns node ss -Huan src 192.168.1.2 | awk -v least=16000000 '$3 > least { found = 1 } END { exit !found }'; }
 began=$EPOCHREALTIME
-in_ns node tc qdisc add dev up1 root tbf rate 1kbit burst 1600 limit 100000000
+in_ns node tc qdisc add dev up1 root tbf rate 80mbit burst 64k limit 100000000
+claim "the socket's buffer is full" wait_for 10 full
+in_ns node tc qdisc change dev up1 root tbf rate 1kbit burst 64k limit 100000000
 claim "the other uplink takes the jammed one's place" wait_for 30 active_of zrh-1 up2
 claim "and carries what applications send" wait_for 10 pings
 dropped() { more_than "$(cnapt_json status | json "d['drops'].get('send_failed', 0)")" 0; }
