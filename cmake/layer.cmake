@@ -60,7 +60,7 @@ set(CONTINUO_APART
   common/flow/index_allocator.cpp common/netlink/netlink_route.cpp common/host/privileges.cpp common/netlink/rule_monitor.cpp
   common/io/udp_socket.cpp common/host/unix_server.cpp common/host/unix_socket.cpp common/netlink/wireless_monitor.cpp
   common/packet/context_fields.cpp common/packet/reply.cpp common/packet/rewrite.cpp common/report/status_report.cpp
-  common/session/path_set.cpp snapt/accounting/usage_json.cpp snapt/cli.cpp snapt/cli_users.cpp
+  common/routing/path_set.cpp snapt/accounting/usage_json.cpp snapt/cli.cpp snapt/cli_users.cpp
   snapt/ledger/ledger.cpp snapt/store/time_zone.cpp snapt/store/user_store.cpp snapt/users/user_commands.cpp
   tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/node/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp

@@ -20,9 +20,9 @@ using dataplane::text_of;
 using links::SnaptLink;
 using links::write_failure;
 using node::Node;
+using path::PathState;
 using report::JsonWriter;
-using session::PathState;
-using session::Session;
+using tunnel::Session;
 using uplinks::Uplink;
 
 namespace {
@@ -46,7 +46,7 @@ std::string address_of(const SnaptLink& link) {
 }
 
 // Direction up, from the SNAPT's latest reports.
-void write_reported(JsonWriter& json, const session::Path* path) {
+void write_reported(JsonWriter& json, const path::Path* path) {
     const uint64_t bytes_per_s = path != nullptr ? path->feedback().measured().bytes_per_s : 0;
     json.field("loss", path != nullptr ? path->feedback().measured().loss.value_or(NAN) : NAN,
                kLossDigits);
@@ -91,7 +91,7 @@ std::optional<std::string> path_of(Node& node, const SnaptLink* link, const flow
 void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now) {
     const Session& session = *link.session;
     const auto active = session.paths().active();
-    const session::Path* path = active ? &session.paths().path(*active) : nullptr;
+    const path::Path* path = active ? &session.paths().path(*active) : nullptr;
     const double rtt_ms =
         path != nullptr ? milliseconds_or_nan(path->feedback().smoothed_rtt()) : NAN;
     json.field("snapt", link.name);
@@ -149,14 +149,14 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
 }
 
 // A silence ends when something is heard, which is not reported.
-void write_path_failure(JsonWriter& json, links::Failure failure, const session::Path* path) {
+void write_path_failure(JsonWriter& json, links::Failure failure, const path::Path* path) {
     const bool works = path != nullptr && path->state() == PathState::Usable;
     failure.is_current =
         failure.is_current && (!works || failure.kind == links::FailureKind::Portal);
     write_failure(json, failure);
 }
 
-void write_path_details(JsonWriter& json, const session::Path& path, TimePoint now) {
+void write_path_details(JsonWriter& json, const path::Path& path, TimePoint now) {
     json.field("received_datagrams", path.traffic().counters().received_datagrams);
     const bool was_heard = path.traffic().heard_at() != TimePoint{};
     json.field("heard_ms_ago",
@@ -172,7 +172,7 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     json.field("mtu_limit", path.mtu_search().limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const session::Tuple& tuple = path.validation().tuple(traffic_class);
+        const path::Tuple& tuple = path.validation().tuple(traffic_class);
         json.begin_object();
         json.field("class", base::token(traffic_class));
         json.field("proven", tuple.is_proven());
@@ -187,14 +187,14 @@ void write_path(JsonWriter& json,
                 uint8_t index,
                 TimePoint now,
                 bool with_details) {
-    const session::Path* path = link.session ? &link.session->paths().path(index) : nullptr;
+    const path::Path* path = link.session ? &link.session->paths().path(index) : nullptr;
     const bool is_active = link.session && link.session->paths().active() == index;
     json.begin_object();
     json.field("interface", uplink.interface);
     json.field("local", uplink.address.to_string());
     json.field("snapt", link.name);
     json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
-    json.field("state", session::to_string(path != nullptr ? path->state() : PathState::Unknown));
+    json.field("state", path::to_string(path != nullptr ? path->state() : PathState::Unknown));
     json.field("rtt_ms",
                path != nullptr ? milliseconds_or_nan(path->feedback().smoothed_rtt()) : NAN,
                kMillisecondDigits);
@@ -212,7 +212,7 @@ void write_path(JsonWriter& json,
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));
     if (link.session) {
-        dataplane::write_class_ways(json, *link.session, session::mask_of(index));
+        dataplane::write_class_ways(json, *link.session, routing::mask_of(index));
     }
     write_path_failure(json, link.failure.of_path(index), path);
     if (with_details) {

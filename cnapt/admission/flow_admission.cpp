@@ -338,8 +338,7 @@ void FlowAdmission::on_owner_found(const packet::FiveTuple& tuple, FoundOwner ow
 }
 
 // Every flow was made here and is bound to one SNAPT: packets from another one belong to no flow.
-Flow* FlowAdmission::flow_of(const session::Session& session,
-                             const packet::FiveTuple& tuple) const {
+Flow* FlowAdmission::flow_of(const tunnel::Session& session, const packet::FiveTuple& tuple) const {
     Flow* flow = flows_.find(tuple);
     const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
     const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
@@ -393,7 +392,7 @@ bool FlowAdmission::has_flows(const links::SnaptLink& link) {
     return is_bound;
 }
 
-void FlowAdmission::move_flows(links::SnaptLink& link, session::Session& former, TimePoint now) {
+void FlowAdmission::move_flows(links::SnaptLink& link, tunnel::Session& former, TimePoint now) {
     flows_.for_each([&](Flow& flow) {
         auto* node_flow = flow::details_as<NodeFlow>(flow);
         const bool is_bound = node_flow->link == &link && flow.state != flow::FlowState::Refused;

@@ -64,7 +64,7 @@ class FlowAdmission {
 
     // --- Down
     // The flow of a packet from that session; null: it has none.
-    flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple) const;
+    flow::Flow* flow_of(const tunnel::Session& session, const packet::FiveTuple& tuple) const;
     // A whole packet from a SNAPT that has no flow. Begins it again if it was bound to that SNAPT
     // before this process started; otherwise drops the packet, returns null, and resets TCP.
     flow::Flow* on_stray(links::SnaptLink& link,
@@ -76,7 +76,7 @@ class FlowAdmission {
     flow::FlowTable& flows() { return flows_; }
     bool has_flows(const links::SnaptLink& link);
     // Flows keep their SNAPT and go on in its new association.
-    void move_flows(links::SnaptLink& link, session::Session& former, base::TimePoint now);
+    void move_flows(links::SnaptLink& link, tunnel::Session& former, base::TimePoint now);
     // SNAPT may not know the names of policy rules.
     void tell_apps(links::SnaptLink& link) { binder_.tell_apps(link); }
     void expire(base::TimePoint now);

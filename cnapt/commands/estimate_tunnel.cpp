@@ -13,8 +13,8 @@ namespace continuo::cnapt::commands {
 
 using base::TimePoint;
 using flow::Flow;
-using session::Role;
-using session::Session;
+using path::Role;
+using tunnel::Session;
 
 namespace {
 
@@ -157,7 +157,7 @@ class EstimateTunnel::End final : public session::SessionHost {
         return session::largest_segment(session_->paths()
                                             .selector()
                                             .destination(flow.traffic_class, now)
-                                            .value_or(session::Destination{}),
+                                            .value_or(path::Destination{}),
                                         flow.paths.mode);
     }
     void expire(TimePoint now) {
@@ -308,7 +308,7 @@ EstimateTunnel::EstimateTunnel(const EstimateLink& link, const EstimateEnds& end
     for (End* end : {snapt_.get(), node_.get()}) {
         end->session().install_epoch(keys_of(end->session().settings().role), now_);
     }
-    session::PathSet& paths = node_->session().paths();
+    routing::PathSet& paths = node_->session().paths();
     paths.node().add(0, endpoint(Role::Snapt), kLinkMtu, now_);
     paths.node().activate(0, now_);
     run_until(began_at_);

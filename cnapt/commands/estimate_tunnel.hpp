@@ -6,7 +6,7 @@
 
 #include "common/base/random.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 
 #include <memory>
 

@@ -12,16 +12,16 @@ constexpr base::Duration kThroughputInterval = base::seconds(1);
 
 }  // namespace
 
-void LinkRates::look(const session::Session& session, TimePoint now) {
+void LinkRates::look(const tunnel::Session& session, TimePoint now) {
     inner_.look(dataplane::inner_bytes_sent(session), session.counters().inner_bytes_received, now);
     for (uint8_t i = 0; i < wire::kMaxPaths; ++i) {
-        const session::Path& path = session.paths().path(i);
+        const path::Path& path = session.paths().path(i);
         outer_[i].look(path.traffic().counters().sent_bytes,
                        path.traffic().counters().received_bytes, now);
     }
 }
 
-void LinkRates::measure_throughput(const session::Session& session, TimePoint now) {
+void LinkRates::measure_throughput(const tunnel::Session& session, TimePoint now) {
     const base::Duration span = now - measured_at_;
     if (span < kThroughputInterval) {
         return;

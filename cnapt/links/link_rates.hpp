@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/dataplane/recent_rate.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 
 #include <array>
 #include <optional>
@@ -12,9 +12,9 @@ namespace continuo::cnapt::links {
 class LinkRates {
   public:
     // Once a second.
-    void look(const session::Session& session, base::TimePoint now);
+    void look(const tunnel::Session& session, base::TimePoint now);
     // Does nothing within a second after the last time.
-    void measure_throughput(const session::Session& session, base::TimePoint now);
+    void measure_throughput(const tunnel::Session& session, base::TimePoint now);
     // Another session follows.
     void restart() { measured_bytes_ = 0; }
 

@@ -17,7 +17,7 @@ uint16_t SnaptLink::largest_segment(const flow::Flow& flow, base::TimePoint now)
     auto destination = session->paths()
                            .selector()
                            .destination(flow.traffic_class, now)
-                           .value_or(session::Destination{});
+                           .value_or(path::Destination{});
     if (addresses.has(base::IpVersion::V6)) {
         destination.to = addresses.v6;
     }

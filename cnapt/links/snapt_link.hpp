@@ -9,7 +9,7 @@
 #include "common/control/message.hpp"
 #include "common/control/no_forwarding.hpp"
 #include "common/dataplane/datagram_queue.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 #include "policy/path_manager.hpp"
 
 #include <memory>
@@ -28,9 +28,9 @@ struct SnaptLink {
     // NAT64 prefix of the network, by which its IPv4 addresses are reached.
     std::optional<base::IpPrefix> nat64{};
     const base::Endpoint& address() const { return addresses.current(); }  // in use
-    uint16_t local_id = 0;                      // wire session id that we listen for
-    session::PathMask hints = 0;                // slots of uplinks of which there is news
-    std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
+    uint16_t local_id = 0;                     // wire session id that we listen for
+    routing::PathMask hints = 0;               // slots of uplinks of which there is news
+    std::unique_ptr<tunnel::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
     control::Allowance allowance;  // the latest one reported
     bool is_up = false;            // keys installed; a path has answered and not died since

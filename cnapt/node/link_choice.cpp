@@ -9,13 +9,13 @@
 namespace continuo::cnapt::node {
 
 using base::TimePoint;
+using path::PathState;
 using policy::Candidate;
 using policy::PathPlan;
 using policy::PathView;
 using policy::Transport;
 using policy::UplinkFacts;
-using session::PathMask;
-using session::PathState;
+using routing::PathMask;
 using uplinks::Uplink;
 using uplinks::Uplinks;
 
@@ -36,7 +36,7 @@ bool is_refused(const SnaptLink& link) {
 std::vector<uint8_t> slots_in(PathMask mask) {
     std::vector<uint8_t> slots;
     for (uint8_t slot = 0; slot < wire::kTcpPath; ++slot) {
-        if ((mask & session::mask_of(slot)) != 0) {
+        if ((mask & routing::mask_of(slot)) != 0) {
             slots.push_back(slot);
         }
     }
@@ -98,7 +98,7 @@ bool LinkChoice::is_busy(SnaptLink& link, TimePoint now) {
 
 // Flows have other paths than the active one, and one of these carries packets.
 bool LinkChoice::is_spread(const SnaptLink& link, TimePoint now) const {
-    const session::PathSet& paths = link.session->paths();
+    const routing::PathSet& paths = link.session->paths();
     const auto all = parts_.uplinks.list();
     return link.session->flow_table().uses_several_paths() &&
            std::any_of(all.begin(), all.end(), [&](const Uplink* uplink) {
@@ -166,7 +166,7 @@ void LinkChoice::on_due() {
 }
 
 void LinkChoice::ask(SnaptLink& link, const Candidate& candidate, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     if (candidate.transport == Transport::Udp) {
         ask_path(paths, candidate, now);
         return;
@@ -191,7 +191,7 @@ std::string LinkChoice::name_of(const Candidate& candidate) {
 
 // The interruption of a move counts from the silence that causes it, not from its detection.
 TimePoint LinkChoice::silent_since(const SnaptLink& link, const Candidate& way, TimePoint now) {
-    const session::Path& path = link.session->paths().path(path_of(way));
+    const path::Path& path = link.session->paths().path(path_of(way));
     const bool is_stuck = way.transport == Transport::Tcp && link.is_stream_stuck;
     return is_failing(path.state()) || is_stuck ? std::min(now, path.liveness().silent_since())
                                                 : now;
@@ -245,12 +245,12 @@ void LinkChoice::enter_stream(SnaptLink& link, bool was_on_stream) {
 // A race, and data over TCP, ask each dead path in turn. After that they are asked like any path
 // that fell silent.
 void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     if (link.is_on_stream()) {
         return;
     }
     for (const Uplink* uplink : parts_.uplinks.list()) {
-        const session::Path& path = paths.path(uplink->slot);
+        const path::Path& path = paths.path(uplink->slot);
         if (uplink->slot != link.active_slot() && path.state() == PathState::Dead &&
             !path.node().announcer().is_running()) {
             paths.path(uplink->slot).node().mark_dead(now);
@@ -259,7 +259,7 @@ void LinkChoice::ask_dead_paths(SnaptLink& link, TimePoint now) {
 }
 
 void LinkChoice::leave_stream(SnaptLink& link, uint8_t slot) {
-    const session::PathSet& paths = link.session->paths();
+    const routing::PathSet& paths = link.session->paths();
     const Uplink* by = parts_.uplinks.at(slot);
     if (by != nullptr && paths.path(slot).state() == PathState::Usable) {
         base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",

@@ -14,7 +14,7 @@ using uplinks::Uplinks;
 
 namespace {
 
-bool answers(const session::Path& path) {
+bool answers(const path::Path& path) {
     return path.validation().has_answered() && !is_failing(path.state());
 }
 
@@ -29,7 +29,7 @@ bool is_of_same_prefix(const Uplink& one, const Uplink& other) {
 
 // A different NAT may be behind another access point.
 void ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     if (link.active_slot() == slot && !link.is_on_stream()) {
         paths.node().announce_again(now);
     } else {
@@ -46,8 +46,8 @@ bool LinkPaths::works(const Uplink& uplink) const {
             return false;
         }
         const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
-        const session::Path& path = link->session->paths().path(index);
-        return path.state() == session::PathState::Usable ||
+        const path::Path& path = link->session->paths().path(index);
+        return path.state() == path::PathState::Usable ||
                (is_active && link->is_control_open && !is_failing(path.state()));
     });
 }
@@ -60,7 +60,7 @@ bool LinkPaths::is_needed(const Uplink& uplink) const {
 }
 
 void LinkPaths::update(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     for (const uint8_t slot : change.removed) {
         paths.node().remove(slot);
         if (link.active_slot() == slot) {
@@ -83,19 +83,19 @@ void LinkPaths::update(SnaptLink& link, const Uplinks::Change& change, TimePoint
 
 void LinkPaths::add(SnaptLink& link, TimePoint now) {
     add_new(link, now);
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_.list()) {
         if (!uplink->can_carry()) {
             continue;
         }
         if (is_failing(paths.path(uplink->slot).state())) {
-            link.hints |= session::mask_of(uplink->slot);
+            link.hints |= routing::mask_of(uplink->slot);
         }
     }
 }
 
 void LinkPaths::add_new(SnaptLink& link, TimePoint now) {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_.list()) {
         if (!uplink->can_carry() || is_added(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
             continue;
@@ -142,7 +142,7 @@ void LinkPaths::leave(SnaptLink& link, base::IpVersion version, TimePoint now) c
 }
 
 void LinkPaths::ask_all(SnaptLink& link, TimePoint now) const {
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_.list()) {
         if (is_added(paths.path(uplink->slot))) {
             paths.node().ask(uplink->slot, now);
@@ -153,7 +153,7 @@ void LinkPaths::ask_all(SnaptLink& link, TimePoint now) const {
         paths.node().ask(wire::kTcpPath, now);
     }
     const auto active = paths.active();
-    if (active && paths.path(*active).state() == session::PathState::Challenged) {
+    if (active && paths.path(*active).state() == path::PathState::Challenged) {
         paths.node().announce_again(now);  // its next announcement may be far off
     }
 }
@@ -167,7 +167,7 @@ bool LinkPaths::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     if (!link.session || link.active_slot() == uplink.slot) {
         return false;
     }
-    const session::PathSet& paths = link.session->paths();
+    const routing::PathSet& paths = link.session->paths();
     const auto& uplinks = uplinks_.list();
     return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
         if (other->interface_index != uplink.interface_index || other->slot == uplink.slot ||

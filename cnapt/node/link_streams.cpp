@@ -32,9 +32,9 @@ void LinkStreams::open(SnaptLink& link,
         return;
     }
     if (link.stream_slot && link.stream_slot != link.active_slot()) {
-        link.hints |= session::mask_of(*link.stream_slot);
+        link.hints |= routing::mask_of(*link.stream_slot);
     }
-    session::PathSet& paths = link.session->paths();
+    routing::PathSet& paths = link.session->paths();
     paths.node().add(wire::kTcpPath, link.stream_address, recovery::MtuSearch::kLargest, now);
     paths.path(wire::kTcpPath).set_room(link.stream.queue->room_bytes());
     if (link.is_on_stream() && link.stream_slot == link.active_slot()) {

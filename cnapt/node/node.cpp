@@ -13,7 +13,7 @@ namespace continuo::cnapt::node {
 using base::DropReason;
 using base::TimePoint;
 using flow::Flow;
-using session::Session;
+using tunnel::Session;
 using uplinks::Uplink;
 
 namespace {
@@ -33,7 +33,7 @@ constexpr base::Duration kShortestRest = base::microseconds(100);
 bool is_without_way(const SnaptLink& link) {
     const auto active = link.session ? link.session->paths().active() : std::nullopt;
     return link.session && link.moving_since != base::kNever &&
-           (!active || link.session->paths().path(*active).state() == session::PathState::Dead);
+           (!active || link.session->paths().path(*active).state() == path::PathState::Dead);
 }
 
 }  // namespace
@@ -122,13 +122,13 @@ SnaptLink& Node::add_link(std::string name, const base::Endpoint& address) {
 base::Result<void>
 Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
     auto install = CTN_TRY(
-        dataplane::make_install(session::Role::Node, accept.protection, keys,
+        dataplane::make_install(path::Role::Node, accept.protection, keys,
                                 {settings_.recording.keys, accept.wire_session_up, link.local_id}));
     const TimePoint now = loop_.now();
     if (link.session == nullptr || !accept.continued ||
         link.session->settings().peer_id != accept.wire_session_up) {
         session::SessionSettings settings;
-        settings.role = session::Role::Node;
+        settings.role = path::Role::Node;
         settings.local_id = link.local_id;
         settings.peer_id = accept.wire_session_up;
         settings.node_ipv4 = settings_.ipv4;
@@ -167,7 +167,7 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
         return base::Error{base::Errc::InvalidState, "no session"};
     }
     auto install = CTN_TRY(dataplane::make_install(
-        session::Role::Node, link.accept.protection, keys,
+        path::Role::Node, link.accept.protection, keys,
         {settings_.recording.keys, link.accept.wire_session_up, link.local_id}));
     link.session->install_epoch(std::move(install), loop_.now());
     engine_.touch(*link.session);

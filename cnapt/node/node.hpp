@@ -103,25 +103,25 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
   private:
     // --- session::SessionHost
-    flow::Flow* on_flow_opened(session::Session& session,
+    flow::Flow* on_flow_opened(tunnel::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
-    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
-    void deliver(session::Session& session,
+    flow::Flow* find_flow(tunnel::Session& session, const packet::FiveTuple& tuple) override;
+    void deliver(tunnel::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
                  base::ByteView payload,
                  base::TimePoint now) override;
-    flow::Flow* deliver_whole(session::Session& session,
+    flow::Flow* deliver_whole(tunnel::Session& session,
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
-    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override { engine_.flush(); }
+    void on_flows_closed(tunnel::Session& session, flow::Flow& flow, base::TimePoint now) override;
+    void on_path_changed(tunnel::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_silent(tunnel::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_challenged(tunnel::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_peer_closed(tunnel::Session& session, base::TimePoint now) override;
+    void on_held_delivered(tunnel::Session& /*session*/) override { engine_.flush(); }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -131,7 +131,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 
-    SnaptLink* link_of(const session::Session& session) const;
+    SnaptLink* link_of(const tunnel::Session& session) const;
     // node.cpp
     void on_tun_readable();
     void rest(base::TimePoint now);

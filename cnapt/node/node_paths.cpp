@@ -9,7 +9,7 @@
 namespace continuo::cnapt::node {
 
 using base::TimePoint;
-using session::Session;
+using tunnel::Session;
 using uplinks::kBothVersions;
 using uplinks::NearLinks;
 using uplinks::on_link_networks;
@@ -92,7 +92,7 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
             link->failure.note_mended(slot, FailureKind::Portal);
         }
         if (!is_captive) {
-            link->hints |= session::mask_of(slot);
+            link->hints |= routing::mask_of(slot);
         }
         choice_->choose(*link, now);
         events_.on_path_moved(*link);
@@ -223,10 +223,10 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         // after the uplink's.
         events_.on_path_moved(link);
     }
-    session::PathSet& paths = link.session->paths();
-    const session::PathState state =
-        link.active_slot() ? paths.path(*link.active_slot()).state() : session::PathState::Unknown;
-    if (state == session::PathState::Challenged && !link.is_on_stream()) {
+    routing::PathSet& paths = link.session->paths();
+    const path::PathState state =
+        link.active_slot() ? paths.path(*link.active_slot()).state() : path::PathState::Unknown;
+    if (state == path::PathState::Challenged && !link.is_on_stream()) {
         paths.node().announce_again(now);  // a route may have come
     }
     engine_.touch(*link.session);
@@ -248,7 +248,7 @@ void Node::on_pause(base::Duration pause) {
             link->moving_since = now;
         }
         for (const Uplink* uplink : uplinks_->list()) {
-            link->hints |= session::mask_of(uplink->slot);
+            link->hints |= routing::mask_of(uplink->slot);
         }
         if (monitor_) {
             update_paths(*link, {}, now);
@@ -296,7 +296,7 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
                                                    : "silent: nothing comes back over UDP");
     choice_->choose(*link, now);
     if (session.paths().active() != path ||
-        session.paths().path(path).state() != session::PathState::Dead) {
+        session.paths().path(path).state() != path::PathState::Dead) {
         return;
     }
     link->moving_since = std::min(now, session.paths().path(path).liveness().silent_since());

@@ -5,14 +5,14 @@
 namespace continuo::cnapt::node {
 
 using base::TimePoint;
+using path::Path;
+using path::PathState;
+using path::Validation;
 using policy::Candidate;
 using policy::PathView;
 using policy::Transport;
-using session::Path;
-using session::PathSet;
-using session::PathState;
-using session::Session;
-using session::Validation;
+using routing::PathSet;
+using tunnel::Session;
 
 namespace {
 

@@ -96,13 +96,13 @@ std::string PingDesk::answer(const Ping& ping) const {
     report::JsonWriter json;
     json.begin_object().field("snapt", ping.snapt).key("paths").begin_array();
     for (const Asked& asked : ping.paths) {
-        const session::Path& path = link->session->paths().path(asked.path);
+        const path::Path& path = link->session->paths().path(asked.path);
         const bool has_answered = path.traffic().counters().answers > asked.answers;
         json.begin_object();
         json.field("interface", asked.interface);
         json.field("local", asked.local);
         json.field("transport", asked.path == wire::kTcpPath ? "tcp" : "udp");
-        json.field("state", session::to_string(path.state()));
+        json.field("state", path::to_string(path.state()));
         json.field("active", link->session->paths().active() == asked.path);
         json.field("answered", has_answered);
         json.field("rtt_ms",

@@ -18,7 +18,7 @@ using capture::kRulePriorities;
 using capture::kUsualRulePriority;
 using capture::rule_place;
 using capture::takes_all;
-using session::PathState;
+using path::PathState;
 using uplinks::is_carried_over_ip;
 using uplinks::is_host;
 using uplinks::is_private;
@@ -60,7 +60,7 @@ bool may_carry(const SnaptLink& link, const Uplink& uplink, const netlink::NetSn
     if (!link.session) {
         return true;
     }
-    const session::Path& path = link.session->paths().path(uplink.slot);
+    const path::Path& path = link.session->paths().path(uplink.slot);
     const bool is_carrier = link.is_on_stream() && link.active_slot() == uplink.slot;
     return is_carrier ? link.session->paths().path(wire::kTcpPath).state() != PathState::Dead
                       : !is_added(path) || path.state() != PathState::Dead;

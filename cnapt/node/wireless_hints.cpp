@@ -71,7 +71,7 @@ void WirelessHints::on_signal(uint32_t interface_index, bool has_become_weak) {
             continue;
         }
         if (has_become_weak) {
-            link->hints |= session::mask_of(active->slot);
+            link->hints |= routing::mask_of(active->slot);
         }
         on_signal_(*link);
     }

@@ -3,8 +3,8 @@
 namespace continuo::dataplane {
 
 using base::DropReason;
-using session::Session;
 using session::TransmitItem;
+using tunnel::Session;
 
 void BatchSender::flush(base::TimePoint now) {
     const auto items = queue_.batch.items();
@@ -125,12 +125,12 @@ void BatchSender::hold_until(size_t end, Backlog* backlog) {
 }
 
 bool BatchSender::set_rooms(Session& session) {
-    session::PathSet& paths = session.paths();
+    routing::PathSet& paths = session.paths();
     bool is_any_full = false;
     for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
         uint64_t room = UINT64_MAX;
         for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            const session::Tuple& tuple = paths.path(index).validation().tuple(traffic_class);
+            const path::Tuple& tuple = paths.path(index).validation().tuple(traffic_class);
             TransmitItem item;
             item.session = &session;
             item.path = index;
@@ -142,7 +142,7 @@ bool BatchSender::set_rooms(Session& session) {
             if (socket != nullptr && backlog_of(socket) != nullptr) {
                 room = base::is_low_delay(traffic_class)
                            ? 0
-                           : std::min<uint64_t>(room, session::kReservedRoomBytes);
+                           : std::min<uint64_t>(room, path::kReservedRoomBytes);
             }
         }
         paths.path(index).set_room(room);
@@ -176,10 +176,10 @@ bool BatchSender::is_worth_waiting(const TransmitItem& item) {
     if (item.session == nullptr) {
         return true;
     }
-    const session::PathSet& paths = item.session->paths();
-    const session::PathState state = paths.path(item.path).state();
-    return state == session::PathState::Usable ||
-           (paths.active() == item.path && state != session::PathState::Dead);
+    const routing::PathSet& paths = item.session->paths();
+    const path::PathState state = paths.path(item.path).state();
+    return state == path::PathState::Usable ||
+           (paths.active() == item.path && state != path::PathState::Dead);
 }
 
 void BatchSender::drop_until(Queue& queue, size_t end) {

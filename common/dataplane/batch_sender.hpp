@@ -8,7 +8,7 @@
 #include "common/base/drop_reason.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/record/packet_recorder.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 
 #include <array>
 #include <memory>
@@ -60,9 +60,9 @@ class BatchSender {
     // Tries the full sockets again. True when a backlog is gone, sent or dropped.
     bool retry(base::TimePoint now);
     // Sets the room of the session's paths. True: one leads to a full socket.
-    bool set_rooms(session::Session& session);
+    bool set_rooms(tunnel::Session& session);
     // A session ends: its items are no longer counted for it.
-    void forget(const session::Session& session);
+    void forget(const tunnel::Session& session);
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow);
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/base/bytes.hpp"
-#include "common/session/path_set.hpp"
+#include "common/path/path_traffic.hpp"
 
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     // Limit in bytes; the run that reaches it is still accepted whole. The last part is for the
     // low-delay classes only.
     static constexpr size_t kLimitBytes = size_t{64} * 1024;
-    static constexpr size_t kReservedBytes = session::kReservedRoomBytes;
+    static constexpr size_t kReservedBytes = path::kReservedRoomBytes;
 
     DatagramQueue() = default;
     // `on_room` runs on the puller's thread, in pull() and clear(), whenever the pusher must be

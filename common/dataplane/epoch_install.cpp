@@ -25,11 +25,11 @@ crypto::Protection protection_of(control::ProtectionKind kind) {
 
 }  // namespace
 
-base::Result<session::EpochInstall> make_install(session::Role role,
+base::Result<session::EpochInstall> make_install(path::Role role,
                                                  const control::ProtectionOffer& protection,
                                                  const control::EpochKeys& keys,
                                                  const ExportAs& exported) {
-    const bool is_node = role == session::Role::Node;
+    const bool is_node = role == path::Role::Node;
     const control::DirectionKeys& sending = is_node ? keys.up : keys.down;
     const control::DirectionKeys& receiving = is_node ? keys.down : keys.up;
     const crypto::Protection kind = protection_of(protection.kind);

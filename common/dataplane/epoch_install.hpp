@@ -3,7 +3,7 @@
 
 #include "common/control/epoch_keys.hpp"
 #include "common/record/recording.hpp"
-#include "common/session/session.hpp"
+#include "common/session/session_types.hpp"
 
 namespace continuo::dataplane {
 
@@ -16,7 +16,7 @@ struct ExportAs {
 
 // The ciphers of one end: a node seals the direction up, a SNAPT down. Errors: as
 // crypto::make_cipher.
-base::Result<session::EpochInstall> make_install(session::Role role,
+base::Result<session::EpochInstall> make_install(path::Role role,
                                                  const control::ProtectionOffer& protection,
                                                  const control::EpochKeys& keys,
                                                  const ExportAs& exported = {});

@@ -53,20 +53,20 @@ std::optional<std::string> if_any(std::string_view text) {
     return text.empty() ? std::nullopt : std::optional(std::string(text));
 }
 
-void add_figures(report::ClassFigureTable& table, const session::Session& session) {
+void add_figures(report::ClassFigureTable& table, const tunnel::Session& session) {
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         table[base::index_of(traffic_class)].add(session.queues().counters(traffic_class));
     }
 }
 
-void ReceivedFigures::add(const session::Session& session) {
+void ReceivedFigures::add(const tunnel::Session& session) {
     const session::SessionCounters& counters = session.counters();
     inner_bytes += counters.inner_bytes_received;
     wire_bytes +=
         counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received());
 }
 
-uint64_t inner_bytes_sent(const session::Session& session) {
+uint64_t inner_bytes_sent(const tunnel::Session& session) {
     uint64_t bytes = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         bytes += session.queues().counters(traffic_class).inner_bytes;
@@ -87,7 +87,7 @@ report::TrafficFigures received_figures(const ReceivedFigures& received) {
     return {received.inner_bytes, received.wire_bytes, std::nullopt};
 }
 
-void EndedSessions::add(const session::Session& session) {
+void EndedSessions::add(const tunnel::Session& session) {
     add_figures(classes, session);
     received.add(session);
     drops.merge(session.drops());
@@ -106,14 +106,14 @@ report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations) {
     return figures;
 }
 
-void write_several_paths(report::JsonWriter& json, const session::Session& session) {
+void write_several_paths(report::JsonWriter& json, const tunnel::Session& session) {
     const session::SessionCounters& counters = session.counters();
     json.key("copies").begin_object();
     json.field("sent", counters.copies_sent);
     json.field("unsent", counters.copies_unsent);
     json.field("dropped", counters.copies_dropped);
     json.end_object();
-    const session::ResequencerCounters& order = session.resequencing();
+    const reception::ResequencerCounters& order = session.resequencing();
     json.key("order").begin_object();
     json.field("held", order.held);
     json.field("late", order.late);
@@ -123,25 +123,25 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
     json.end_object();
 }
 
-std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path) {
+std::optional<bool> is_mtu_confirmed(const tunnel::Session& session, uint8_t path) {
     return path == wire::kTcpPath
                ? std::nullopt
                : std::optional(session.paths().path(path).mtu_search().is_confirmed());
 }
 
-void write_mtu(report::JsonWriter& json, const session::Session& session) {
+void write_mtu(report::JsonWriter& json, const tunnel::Session& session) {
     const auto active = session.paths().active();
     json.field("mtu", active ? std::optional(session.paths().path(*active).mtu()) : std::nullopt);
     json.field("mtu_confirmed", active ? is_mtu_confirmed(session, *active) : std::nullopt);
 }
 
 void write_class_ways(report::JsonWriter& json,
-                      const session::Session& session,
-                      session::PathMask paths) {
+                      const tunnel::Session& session,
+                      routing::PathMask paths) {
     json.key("ways").begin_array();
     for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         const path::ClassWays* ways = session.paths().path(index).feedback().class_ways();
-        if ((paths & session::mask_of(index)) == 0 || ways == nullptr) {
+        if ((paths & routing::mask_of(index)) == 0 || ways == nullptr) {
             continue;
         }
         for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {

@@ -5,7 +5,7 @@
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/report/status_report.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ std::optional<std::string> if_any(std::string_view text);
 struct ReceivedFigures {
     uint64_t inner_bytes = 0;  // IP lengths
     uint64_t wire_bytes = 0;   // outer IP lengths of datagrams with packets
-    void add(const session::Session& session);
+    void add(const tunnel::Session& session);
 };
 
 // Counts of ended sessions, so that sums never fall.
@@ -33,26 +33,26 @@ struct EndedSessions {
     report::ClassFigureTable classes;
     base::DropCounters drops;
     ReceivedFigures received;
-    void add(const session::Session& session);
+    void add(const tunnel::Session& session);
 };
 
-void add_figures(report::ClassFigureTable& table, const session::Session& session);
+void add_figures(report::ClassFigureTable& table, const tunnel::Session& session);
 // All classes together; IP lengths.
-uint64_t inner_bytes_sent(const session::Session& session);
+uint64_t inner_bytes_sent(const tunnel::Session& session);
 report::TrafficFigures sent_figures(const report::ClassFigureTable& classes);
 report::TrafficFigures received_figures(const ReceivedFigures& received);
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
 // The fields `copies` and `order`: a session's use of several paths at once.
-void write_several_paths(report::JsonWriter& json, const session::Session& session);
+void write_several_paths(report::JsonWriter& json, const tunnel::Session& session);
 // The fields `mtu` and `mtu_confirmed` of a path in use; null without one. The latter is null over
 // TCP, which has no such size.
-std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path);
-void write_mtu(report::JsonWriter& json, const session::Session& session);
+std::optional<bool> is_mtu_confirmed(const tunnel::Session& session, uint8_t path);
+void write_mtu(report::JsonWriter& json, const tunnel::Session& session);
 // The field `ways`: the classes that this end sends on one of the paths in another way than their
 // own, which does not get through (path::ClassWay).
 void write_class_ways(report::JsonWriter& json,
-                      const session::Session& session,
-                      session::PathMask paths);
+                      const tunnel::Session& session,
+                      routing::PathMask paths);
 // The field `kept_memory`: of packets kept for repeats or order, of all sessions.
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
 // All except process, app, path and names, which only the daemon knows.

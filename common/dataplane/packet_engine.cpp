@@ -35,7 +35,7 @@ base::Result<void> PacketEngine::open_tun(const std::string& device,
     return {};
 }
 
-void PacketEngine::end(session::Session& session) {
+void PacketEngine::end(tunnel::Session& session) {
     driver_.remove(session);
     ended_.add(session);
 }
@@ -72,7 +72,7 @@ bool PacketEngine::send_stream(const StreamPort& stream,
 base::DropCounters PacketEngine::all_drops() const {
     base::DropCounters sum = drops_;
     sum.merge(ended_.drops);
-    for (const session::Session* session : driver_.sessions()) {
+    for (const tunnel::Session* session : driver_.sessions()) {
         sum.merge(session->drops());
     }
     return sum;
@@ -80,7 +80,7 @@ base::DropCounters PacketEngine::all_drops() const {
 
 report::ClassFigureTable PacketEngine::sent() const {
     report::ClassFigureTable table = ended_.classes;
-    for (const session::Session* session : driver_.sessions()) {
+    for (const tunnel::Session* session : driver_.sessions()) {
         add_figures(table, *session);
     }
     return table;
@@ -88,7 +88,7 @@ report::ClassFigureTable PacketEngine::sent() const {
 
 ReceivedFigures PacketEngine::received() const {
     ReceivedFigures sum = ended_.received;
-    for (const session::Session* session : driver_.sessions()) {
+    for (const tunnel::Session* session : driver_.sessions()) {
         sum.add(*session);
     }
     return sum;

@@ -55,11 +55,11 @@ class PacketEngine {
     }
 
     // --- Sessions
-    void add(session::Session& session) { driver_.add(session); }
+    void add(tunnel::Session& session) { driver_.add(session); }
     // Its figures stay in the sums.
-    void end(session::Session& session);
+    void end(tunnel::Session& session);
     // After every input of a session; pump() once after all inputs of a wake-up.
-    void touch(session::Session& session) { driver_.touch(session); }
+    void touch(tunnel::Session& session) { driver_.touch(session); }
     void pump(base::TimePoint now) { driver_.pump(now); }
     void pump() { driver_.pump(loop_.now()); }
 

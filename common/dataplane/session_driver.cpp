@@ -6,7 +6,7 @@
 namespace continuo::dataplane {
 
 using base::TimePoint;
-using session::Session;
+using tunnel::Session;
 
 namespace {
 

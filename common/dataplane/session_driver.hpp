@@ -29,9 +29,9 @@ class SessionDriver {
     SessionDriver& operator=(const SessionDriver&) = delete;
     ~SessionDriver();
 
-    void add(session::Session& session);
-    void remove(session::Session& session);
-    void touch(session::Session& session);
+    void add(tunnel::Session& session);
+    void remove(tunnel::Session& session);
+    void touch(tunnel::Session& session);
     // Clock that bounds the work of a wake-up; without it there is no bound.
     void set_clock(Clock clock) { clock_ = std::move(clock); }
     // Polls touched and due sessions, and sends. While a socket is full nothing is sealed for paths
@@ -43,33 +43,33 @@ class SessionDriver {
     void forget(const flow::Flow& flow) { sender_.forget(flow); }
     void record_to(record::PacketRecorder* recorder) { sender_.record_to(recorder); }
     // In no particular order; valid until the next call.
-    std::span<session::Session* const> sessions() const { return heap_; }
+    std::span<tunnel::Session* const> sessions() const { return heap_; }
 
   private:
     // A binary heap of the sessions by deadline; each knows its place, so an update allocates
     // nothing.
-    void set_deadline(session::Session& session, base::TimePoint at);
+    void set_deadline(tunnel::Session& session, base::TimePoint at);
     void sift_up(size_t at);
     void sift_down(size_t at);
-    void place(size_t at, session::Session* session);
+    void place(size_t at, tunnel::Session* session);
     void run_due(base::TimePoint now);
     void poll_touched(base::TimePoint now);
-    bool poll(session::Session& session, base::TimePoint now);
+    bool poll(tunnel::Session& session, base::TimePoint now);
     bool is_pumping_for_long() const { return clock_ && clock_() >= pump_until_; }
-    void set_rooms(session::Session& session);
+    void set_rooms(tunnel::Session& session);
     void wake_waiting();
 
     io::EventLoop& loop_;
     BatchSender sender_;
     io::DeadlineTimer timer_;
-    std::vector<session::Session*> heap_;
-    std::vector<session::Session*> touched_;
-    std::vector<session::Session*> polling_;
-    std::vector<session::Session*> again_;  // they have more to send; in their order
+    std::vector<tunnel::Session*> heap_;
+    std::vector<tunnel::Session*> touched_;
+    std::vector<tunnel::Session*> polling_;
+    std::vector<tunnel::Session*> again_;  // they have more to send; in their order
     Clock clock_;
     base::TimePoint pump_until_{};
-    bool has_more_ = false;                   // left over when the time was up
-    std::vector<session::Session*> waiting_;  // they were polled while a path had no room
+    bool has_more_ = false;                  // left over when the time was up
+    std::vector<tunnel::Session*> waiting_;  // they were polled while a path had no room
 };
 
 }  // namespace continuo::dataplane

@@ -48,7 +48,7 @@ struct FlowQueue {
     bool in_round = false;
 };
 
-// How a flow uses the paths of its session; changed by session::Session alone.
+// How a flow uses the paths of its session; changed by tunnel::Session alone.
 struct FlowPaths {
     static constexpr uint8_t kNone = UINT8_MAX;
     base::PathMode mode = base::PathMode::Handover;

@@ -46,7 +46,7 @@ class Path {
     const recovery::Liveness& liveness() const { return parts_.liveness; }
     const PathTraffic& traffic() const { return parts_.traffic; }
     const PathFeedback& feedback() const { return parts_.feedback; }
-    // For numbers that leave, and acknowledgements (session::PathLogs).
+    // For numbers that leave, and acknowledgements (routing::PathLogs).
     PathFeedback& feedback() { return parts_.feedback; }
 
     // --- What only one end does. The other must not call it.

@@ -14,7 +14,7 @@ class AckWriter {
     // An acknowledgement that no other datagram carries.
     struct Lone {
         base::TimePoint due_at;
-        Destination destination;
+        path::Destination destination;
         uint8_t acknowledged_path = 0;
         bool answers_ping = false;
     };
@@ -55,7 +55,7 @@ class AckWriter {
     void each_reportable(const Visit& visit) const;
 
     Epochs& epochs_;
-    PathSet& paths_;
+    routing::PathSet& paths_;
     SessionScratch& scratch_;
     SessionCounters& counters_;
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/base/bytes.hpp"
+#include "common/path/probe.hpp"
 #include "common/session/epoch_state.hpp"
-#include "common/session/path_types.hpp"
 #include "common/wire/body.hpp"
 #include "common/wire/tunnel_header.hpp"
 
@@ -15,7 +15,7 @@ namespace continuo::session {
 // Room for the frames of a datagram without packets.
 inline constexpr uint32_t kControlBodyBytes = 1300;
 
-inline bool has_control_room(const std::optional<Destination>& destination) {
+inline bool has_control_room(const std::optional<path::Destination>& destination) {
     return destination && destination->budget_bytes >= kControlBodyBytes;
 }
 
@@ -34,7 +34,7 @@ struct AckCount {
 struct Draft {
     EpochState* epoch = nullptr;
     SendSpace* space = nullptr;
-    Destination destination;
+    path::Destination destination;
     wire::TunnelHeader header;
     uint16_t space_number = 0;
     uint32_t body_limit = 0;
@@ -62,7 +62,7 @@ struct SentEntry;
 struct DatagramInfo {
     const Draft* draft = nullptr;         // new ones take the next numbers of its space
     const SentEntry* repeated = nullptr;  // otherwise: these leave again under their numbers
-    Destination destination;
+    path::Destination destination;
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;  // of the content
     uint32_t bytes = 0;                                           // all together
     uint32_t segment_bytes = 0;                                   // each but the last

@@ -10,6 +10,7 @@ namespace continuo::session {
 
 using base::Duration;
 using base::TimePoint;
+using path::Role;
 
 namespace {
 

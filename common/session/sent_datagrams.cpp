@@ -6,6 +6,8 @@ namespace continuo::session {
 
 using base::Duration;
 using base::TimePoint;
+using routing::mask_of;
+using routing::PathMask;
 
 namespace {
 
@@ -88,7 +90,7 @@ void SentDatagrams::mark_lost(const Announced& move, TimePoint now) {
     ring_.mark_due([this, &move, again, now](SentEntry& entry) {
         const bool is_new_there = (entry.repeated_on & again) == 0;
         entry.repeated = is_new_there ? uint16_t{0} : entry.repeated;
-        const bool went_there = (move.lost_classes & mask_of(entry.tuple_class)) != 0;
+        const bool went_there = (move.lost_classes & path::mask_of(entry.tuple_class)) != 0;
         const bool is_lost =
             (entry.is_due || (is_new_there && went_there)) && is_under_way(entry, now);
         pace_.bytes += is_lost ? entry.length : 0;

@@ -53,7 +53,7 @@ class SentDatagrams {
     void pay_repeat(uint64_t bytes, base::TimePoint now);
 
     SessionCore& core_;
-    PathSet& paths_;
+    routing::PathSet& paths_;
     Epochs& epochs_;
     SentRing ring_;
     RepeatPace pace_;

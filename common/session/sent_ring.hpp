@@ -10,7 +10,7 @@
 #include "common/base/memory_budget.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
-#include "common/session/path_types.hpp"
+#include "common/routing/path_types.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -43,10 +43,10 @@ struct SentEntry {
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::TrafficClass tuple_class = base::TrafficClass::LtLd;  // class of its tuple
     bool is_due = false;                                        // to be sent again
-    uint16_t repeated = 0;     // datagrams sent again since it became due
-    PathMask repeated_on = 0;  // paths on which any of it was sent again
-    uint8_t repeats = 0;       // how many times it was sent again
-    size_t offset = 0;         // for the ring's own use
+    uint16_t repeated = 0;              // datagrams sent again since it became due
+    routing::PathMask repeated_on = 0;  // paths on which any of it was sent again
+    uint8_t repeats = 0;                // how many times it was sent again
+    size_t offset = 0;                  // for the ring's own use
 };
 
 // Rate at which due entries leave: `bytes` in `span`, after `at_once` at the beginning.
@@ -62,7 +62,7 @@ struct Announced {
     std::optional<uint8_t> former;  // the path that was active
     bool has_moved = false;         // to another path, or to a new connection
     bool is_new_connection = false;
-    ClassMask lost_classes = kAllClasses;  // classes whose tuples the node had
+    path::ClassMask lost_classes = path::kAllClasses;  // classes whose tuples the node had
 };
 
 // Limits how often a node makes SNAPT look for datagrams under way and announce its move: kBurst

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/routing/path_set.hpp"
 #include "common/session/epochs.hpp"
 #include "common/session/expected_repeats.hpp"
-#include "common/session/path_set.hpp"
 #include "common/session/scratch.hpp"
 #include "common/session/session_flows.hpp"
 #include "common/session/session_types.hpp"
@@ -15,7 +15,7 @@
 namespace continuo::session {
 
 struct SessionCore {
-    SessionCore(Session& of,
+    SessionCore(tunnel::Session& of,
                 const flow::FlowOwner& owner,
                 const SessionSettings& given,
                 SessionHost& daemon,
@@ -31,13 +31,13 @@ struct SessionCore {
     SessionCore(const SessionCore&) = delete;
     SessionCore& operator=(const SessionCore&) = delete;
 
-    Session& session;  // for calls of the host
+    tunnel::Session& session;  // for calls of the host
     SessionHost& host;
     SessionScratch& scratch;
     SessionSettings settings;
     base::DropCounters drops;
     SessionCounters counters;
-    PathSet paths;
+    routing::PathSet paths;
     SessionFlows flows;
     Epochs epochs;
     Upkeep upkeep{settings, paths, flows};

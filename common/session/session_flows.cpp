@@ -12,6 +12,8 @@ using base::PathMode;
 using base::TimePoint;
 using flow::Flow;
 using flow::FlowPaths;
+using path::Path;
+using path::Role;
 
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "common/flow/flow.hpp"
 #include "common/flow/index_allocator.hpp"
+#include "common/path/path.hpp"
 #include "common/session/closed_flows.hpp"
 #include "common/session/epoch_state.hpp"
 #include "common/session/session_types.hpp"
@@ -18,7 +19,7 @@ namespace continuo::session {
 class SessionFlows {
   public:
     // `owner`: of the attached flows (Flow::owner). `counters` must outlive this object.
-    SessionFlows(Role role, const flow::FlowOwner& owner, SessionCounters& counters)
+    SessionFlows(path::Role role, const flow::FlowOwner& owner, SessionCounters& counters)
         : role_(role), owner_(owner), counters_(counters) {}
 
     // Null: no flow has the index.
@@ -59,7 +60,7 @@ class SessionFlows {
     // the session count for a flow from its first packet on. `waited_us`: of the packets together,
     // here.
     static void count_way(flow::Flow& flow,
-                          const Path& path,
+                          const path::Path& path,
                           uint64_t handovers,
                           uint32_t packets,
                           uint64_t waited_us);
@@ -79,7 +80,7 @@ class SessionFlows {
     // The flow is in the table no more.
     void release(flow::Flow& flow);
 
-    Role role_;
+    path::Role role_;
     const flow::FlowOwner& owner_;
     SessionCounters& counters_;
     std::vector<flow::Flow*> flows_;  // by index

@@ -10,7 +10,8 @@
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
-#include "common/session/path_set.hpp"
+#include "common/path/path_state.hpp"
+#include "common/path/probe.hpp"
 #include "common/wire/tcp_record.hpp"
 #include "common/wire/unsealed.hpp"
 
@@ -18,9 +19,11 @@
 #include <bit>
 #include <memory>
 
-namespace continuo::session {
-
+namespace continuo::tunnel {
 class Session;
+}  // namespace continuo::tunnel
+
+namespace continuo::session {
 
 // Knobs of one class for what this end sends (docs/PROTOCOL.md section 6.1).
 struct ClassSettings {
@@ -53,7 +56,7 @@ struct DriverHook {
 };
 
 struct SessionSettings {
-    Role role = Role::Node;
+    path::Role role = path::Role::Node;
     uint16_t local_id = 0;  // in datagrams that arrive here
     uint16_t peer_id = 0;   // in datagrams sent from here
     // Replaces the node's side of restored packets: cnapt0's addresses on the node, the lease at
@@ -74,10 +77,10 @@ struct SessionSettings {
 
     // The side of packets sent from here that is the node.
     packet::NodeSide sends_side() const {
-        return role == Role::Node ? packet::NodeSide::Source : packet::NodeSide::Destination;
+        return role == path::Role::Node ? packet::NodeSide::Source : packet::NodeSide::Destination;
     }
     packet::NodeSide receives_side() const {
-        return role == Role::Node ? packet::NodeSide::Destination : packet::NodeSide::Source;
+        return role == path::Role::Node ? packet::NodeSide::Destination : packet::NodeSide::Source;
     }
     const base::IpAddress& node_address(base::IpVersion version) const {
         return version == base::IpVersion::V4 ? node_ipv4 : node_ipv6;
@@ -231,40 +234,41 @@ class SessionHost {
     // An OPEN arrived. Returns the flow, which the session then keeps under that index; null
     // refuses it (counted; its packets are dropped).
     virtual flow::Flow*
-    on_flow_opened(Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
+    on_flow_opened(tunnel::Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
     // A packet of the flow, which is open, came in a datagram of another class.
-    virtual void on_other_class(Session& /*session*/,
+    virtual void on_other_class(tunnel::Session& /*session*/,
                                 flow::Flow& /*flow*/,
                                 base::TrafficClass /*traffic_class*/,
                                 base::TimePoint /*now*/) {}
     // A flow of this session by its tuple; null when there is none.
-    virtual flow::Flow* find_flow(Session& session, const packet::FiveTuple& tuple) = 0;
+    virtual flow::Flow* find_flow(tunnel::Session& session, const packet::FiveTuple& tuple) = 0;
     // One restored segment, with the node's address in place.
-    virtual void deliver(Session& session,
+    virtual void deliver(tunnel::Session& session,
                          flow::Flow& flow,
                          const packet::HeaderFields& fields,
                          base::ByteView payload,
                          base::TimePoint now) = 0;
     // A packet that was carried whole, with the node's address in place. The daemon finds its flow
     // by the tuple and returns it for the counters (null: none).
-    virtual flow::Flow* deliver_whole(Session& session,
+    virtual flow::Flow* deliver_whole(tunnel::Session& session,
                                       base::TrafficClass traffic_class,
                                       base::MutableByteView packet,
                                       base::TimePoint now) = 0;
     // The other end says that the flow has ended. Before the packets of the same datagram, as a new
     // flow may need the place; may end the flow.
-    virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
+    virtual void
+    on_flows_closed(tunnel::Session& session, flow::Flow& flow, base::TimePoint now) = 0;
     // The path answered a challenge (node), or the return path moved there (SNAPT).
-    virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
+    virtual void on_path_changed(tunnel::Session& session, uint8_t path, base::TimePoint now) = 0;
     // Node: nothing comes back on the path; it has become doubtful or dead. on_path_changed reports
     // when a dead one works again. SNAPT: a sign of life is missing.
-    virtual void on_path_silent(Session& session, uint8_t path, base::TimePoint now) = 0;
+    virtual void on_path_silent(tunnel::Session& session, uint8_t path, base::TimePoint now) = 0;
     // Node: the SNAPT sees a new address on the path, at which it has not heard the node before.
     virtual void
-    on_path_challenged(Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
-    virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
+    on_path_challenged(tunnel::Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
+    virtual void on_peer_closed(tunnel::Session& session, base::TimePoint now) = 0;
     // From on_timeout: held packets were delivered.
-    virtual void on_held_delivered(Session& /*session*/) {}
+    virtual void on_held_delivered(tunnel::Session& /*session*/) {}
 };
 
 // A datagram as it came from the socket; opened in place.
@@ -316,7 +320,7 @@ outer_bytes_of_run(uint8_t path, const base::IpAddress& peer, size_t run, size_t
 }
 
 // The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6.3).
-inline uint16_t largest_segment(const Destination& destination,
+inline uint16_t largest_segment(const path::Destination& destination,
                                 base::PathMode mode = base::PathMode::Handover) {
     constexpr uint16_t kBeside = 33;  // header, section head, entry and tag
     constexpr uint16_t kSmallest = 536;

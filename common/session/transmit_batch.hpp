@@ -13,9 +13,11 @@
 #include <memory>
 #include <vector>
 
-namespace continuo::session {
-
+namespace continuo::tunnel {
 class Session;
+}  // namespace continuo::tunnel
+
+namespace continuo::session {
 
 inline constexpr size_t kBatchArenaBytes = size_t{512} * 1024;
 inline constexpr size_t kBatchItems = 256;
@@ -38,7 +40,7 @@ struct Attribution {
 };
 
 struct TransmitItem {
-    Session* session = nullptr;
+    tunnel::Session* session = nullptr;
     uint8_t path = 0;
     base::TrafficClass traffic_class =
         base::TrafficClass::LtLd;  // class of the tuple: selects socket and address
@@ -115,7 +117,7 @@ class TransmitBatch {
     }
 
     // Items of a session that ends are sent but counted for no session.
-    void forget(const Session& session) {
+    void forget(const tunnel::Session& session) {
         for (TransmitItem& item : items_) {
             item.session = item.session == &session ? nullptr : item.session;
         }

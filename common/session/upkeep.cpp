@@ -6,6 +6,8 @@ namespace continuo::session {
 
 using base::Duration;
 using base::TimePoint;
+using path::Path;
+using path::Role;
 
 namespace {
 

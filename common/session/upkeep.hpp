@@ -2,7 +2,7 @@
 // questions to the paths held in reserve. Pure.
 #pragma once
 
-#include "common/session/path_set.hpp"
+#include "common/routing/path_set.hpp"
 #include "common/session/session_flows.hpp"
 #include "common/session/session_types.hpp"
 
@@ -11,7 +11,7 @@ namespace continuo::session {
 class Upkeep {
   public:
     // All arguments must outlive this object.
-    Upkeep(const SessionSettings& settings, PathSet& paths, SessionFlows& flows)
+    Upkeep(const SessionSettings& settings, routing::PathSet& paths, SessionFlows& flows)
         : settings_(settings), paths_(paths), flows_(flows) {}
 
     // Packets were sent or received.
@@ -46,7 +46,7 @@ class Upkeep {
     void keep_paths_ready(base::TimePoint now);
 
     const SessionSettings& settings_;
-    PathSet& paths_;
+    routing::PathSet& paths_;
     SessionFlows& flows_;
     base::TimePoint packets_at_{};     // in either direction
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path

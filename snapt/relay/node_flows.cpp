@@ -225,16 +225,16 @@ void NodeFlows::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     if ((summary.tcp_flags & packet::tcp_flag::kSyn) != 0) {
         const auto destination =
             node->session.paths().selector().destination(flow->traffic_class, now);
-        packet::clamp_mss(packet->bytes(),
-                          session::largest_segment(destination.value_or(session::Destination{}),
-                                                   flow->paths.mode),
-                          packet->offload.partial_checksum);
+        packet::clamp_mss(
+            packet->bytes(),
+            session::largest_segment(destination.value_or(path::Destination{}), flow->paths.mode),
+            packet->offload.partial_checksum);
     }
     node->session.on_packet(*flow, std::move(packet), now);
     engine_.touch(node->session);
 }
 
-Flow* NodeFlows::on_flow_opened(session::Session& session,
+Flow* NodeFlows::on_flow_opened(tunnel::Session& session,
                                 const session::FlowOpening& opening,
                                 TimePoint now) {
     NodeSession& node = sessions_.owner_of(session);
@@ -280,7 +280,7 @@ Flow* NodeFlows::on_flow_opened(session::Session& session,
 // A flow takes the class of the packets it sends, whatever it was opened with. Classes are served
 // in order: a change to an earlier one applies at once, to a later one when the class has not
 // changed for a while.
-void NodeFlows::on_other_class(session::Session& session,
+void NodeFlows::on_other_class(tunnel::Session& session,
                                Flow& flow,
                                base::TrafficClass traffic_class,
                                TimePoint now) {
@@ -297,12 +297,12 @@ void NodeFlows::on_other_class(session::Session& session,
     }
 }
 
-Flow* NodeFlows::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
+Flow* NodeFlows::find_flow(tunnel::Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
     return flow != nullptr && flow->details == &sessions_.owner_of(session) ? flow : nullptr;
 }
 
-void NodeFlows::deliver(session::Session& /*session*/,
+void NodeFlows::deliver(tunnel::Session& /*session*/,
                         Flow& flow,
                         const packet::HeaderFields& fields,
                         base::ByteView payload,
@@ -336,7 +336,7 @@ bool NodeFlows::find_first(std::unique_ptr<flow::FragmentCache>& fragments,
     return true;
 }
 
-Flow* NodeFlows::deliver_whole(session::Session& session,
+Flow* NodeFlows::deliver_whole(tunnel::Session& session,
                                base::TrafficClass traffic_class,
                                base::MutableByteView packet,
                                TimePoint now) {
@@ -402,20 +402,20 @@ Flow* NodeFlows::deliver_whole(session::Session& session,
 }
 
 // At once: the node needs the place.
-void NodeFlows::on_flows_closed(session::Session& session, Flow& flow, TimePoint now) {
+void NodeFlows::on_flows_closed(tunnel::Session& session, Flow& flow, TimePoint now) {
     session.detach(flow, now, session::EndNotice::None);
     drop_flow(flow, now);
 }
 
-void NodeFlows::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
+void NodeFlows::on_path_changed(tunnel::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
     events_.on_session_moved(sessions_.owner_of(session));
 }
 
-void NodeFlows::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
+void NodeFlows::on_path_silent(tunnel::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
     events_.on_session_silent(sessions_.owner_of(session));
 }
 
-void NodeFlows::on_peer_closed(session::Session& session, TimePoint /*now*/) {
+void NodeFlows::on_peer_closed(tunnel::Session& session, TimePoint /*now*/) {
     on_peer_closed_(sessions_.owner_of(session));
 }
 

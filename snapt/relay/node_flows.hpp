@@ -68,28 +68,28 @@ class NodeFlows final : public session::SessionHost {
     void count_tunnel(NodeSession& node, bool is_last, base::TimePoint at);
 
     // --- session::SessionHost
-    flow::Flow* on_flow_opened(session::Session& session,
+    flow::Flow* on_flow_opened(tunnel::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
-    void on_other_class(session::Session& session,
+    void on_other_class(tunnel::Session& session,
                         flow::Flow& flow,
                         base::TrafficClass traffic_class,
                         base::TimePoint now) override;
-    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
-    void deliver(session::Session& session,
+    flow::Flow* find_flow(tunnel::Session& session, const packet::FiveTuple& tuple) override;
+    void deliver(tunnel::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
                  base::ByteView payload,
                  base::TimePoint now) override;
-    flow::Flow* deliver_whole(session::Session& session,
+    flow::Flow* deliver_whole(tunnel::Session& session,
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
-    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override { engine_.flush(); }
+    void on_flows_closed(tunnel::Session& session, flow::Flow& flow, base::TimePoint now) override;
+    void on_path_changed(tunnel::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_silent(tunnel::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_peer_closed(tunnel::Session& session, base::TimePoint now) override;
+    void on_held_delivered(tunnel::Session& /*session*/) override { engine_.flush(); }
 
   private:
     // Null: there is no room for another flow.

@@ -9,7 +9,7 @@
 #include "common/dataplane/figures.hpp"
 #include "common/flow/flow_share.hpp"
 #include "common/flow/fragment_cache.hpp"
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 #include "common/turns/frame_backlog.hpp"
 #include "common/turns/input_queues.hpp"
 #include "common/turns/turns.hpp"
@@ -63,7 +63,7 @@ enum class SessionEnd : uint8_t {
 };
 std::string_view to_string(SessionEnd end);
 // The current address of the node.
-std::optional<base::Endpoint> remote_of(const session::Session& session);
+std::optional<base::Endpoint> remote_of(const tunnel::Session& session);
 
 struct NodeSession;
 
@@ -110,7 +110,7 @@ struct NodeSession : flow::FlowDetails {
                 base::Random& random)
         : session(settings, host, scratch, random)
         , lane(this, turns::kInputQueueBytes, settings.memory) {}
-    session::Session session;
+    tunnel::Session session;
     Lane lane;
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
     uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }

@@ -107,7 +107,7 @@ bool Relay::make_room(bool is_large) {
     if (loop_.now() < no_room_until_) {
         return false;
     }
-    session::Session* fattest = nullptr;
+    tunnel::Session* fattest = nullptr;
     uint64_t most = 0;
     for (const auto& node : sessions()) {
         const uint64_t held =
@@ -178,7 +178,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         wire_id = static_cast<uint16_t>(random_.u64());
     } while (wire_id == 0 || sessions_.find(wire_id) != nullptr);
     session::SessionSettings settings;
-    settings.role = session::Role::Snapt;
+    settings.role = path::Role::Snapt;
     settings.local_id = wire_id;
     settings.peer_id = grant.peer_id;
     settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
@@ -208,7 +208,7 @@ base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& ke
         return Error{Errc::NotFound, "session"};
     }
     auto install =
-        CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys,
+        CTN_TRY(dataplane::make_install(path::Role::Snapt, node->grant.protection, keys,
                                         {settings_.recording.keys, wire_id, node->grant.peer_id}));
     node->session.install_epoch(std::move(install), loop_.now());
     engine_.touch(node->session);

@@ -3,7 +3,7 @@
 
 #include "common/io/thread_time.hpp"
 #include "common/record/recording.hpp"
-#include "common/session/session.hpp"
+#include "common/session/session_types.hpp"
 #include "snapt/nat/refusals.hpp"
 
 #include <array>

@@ -30,13 +30,13 @@ std::string_view to_string(SessionEnd end) {
     return {};
 }
 
-std::optional<base::Endpoint> remote_of(const session::Session& session) {
+std::optional<base::Endpoint> remote_of(const tunnel::Session& session) {
     const auto active = session.paths().active();
     if (!active) {
         return std::nullopt;
     }
-    const session::Path& path = session.paths().path(*active);
-    const session::Tuple& tuple = path.validation().tuple(base::TrafficClass::LtLd);
+    const path::Path& path = session.paths().path(*active);
+    const path::Tuple& tuple = path.validation().tuple(base::TrafficClass::LtLd);
     return tuple.is_known() ? std::optional(tuple.remote()) : std::nullopt;
 }
 
@@ -50,7 +50,7 @@ NodeSession* SessionTable::find(const base::IpAddress& lease) const {
     return found == by_lease_.end() ? nullptr : found->second;
 }
 
-NodeSession& SessionTable::owner_of(const session::Session& session) const {
+NodeSession& SessionTable::owner_of(const tunnel::Session& session) const {
     NodeSession* node = by_wire_id_[session.settings().local_id];
     CTN_ASSERT(node != nullptr && &node->session == &session);
     return *node;

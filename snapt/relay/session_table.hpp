@@ -29,7 +29,7 @@ class SessionTable {
     const Sessions& all() const { return sessions_; }
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     NodeSession* find(const base::IpAddress& lease) const;
-    NodeSession& owner_of(const session::Session& session) const;
+    NodeSession& owner_of(const tunnel::Session& session) const;
     size_t count_of(std::string_view user) const;
     // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;

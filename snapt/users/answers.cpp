@@ -14,7 +14,7 @@ using config::kBitsPerByte;
 using config::kMicroseconds;
 using relay::Relay;
 using report::JsonWriter;
-using session::Session;
+using tunnel::Session;
 
 namespace {
 
@@ -214,7 +214,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
 // Down direction, on the path in use.
 void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
-    const session::Path* path = active ? &session.paths().path(*active) : nullptr;
+    const path::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
     json.field("mtu_state", recovery::to_string(path != nullptr ? path->mtu_search().state()
                                                                 : recovery::MtuState::Base));
@@ -244,7 +244,7 @@ void write_allowance(JsonWriter& json, const accounting::Allowance& allowance) {
 void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimePoint now) {
     const Session& session = node.session;
     const auto active = session.paths().active();
-    const session::Path* path = active ? &session.paths().path(*active) : nullptr;
+    const path::Path* path = active ? &session.paths().path(*active) : nullptr;
     const base::Duration rtt = path != nullptr ? path->feedback().smoothed_rtt() : base::Duration{};
     // Down counts the bytes sent; up before and after are what the kernel and the sockets counted.
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
@@ -273,7 +273,7 @@ void write_session(JsonWriter& json, const relay::NodeSession& node, base::TimeP
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));
     json.field("down_bits_per_s", node.rates.down.bits_per_s(down_inner, now));
     write_mtu(json, session);
-    dataplane::write_class_ways(json, session, session::PathMask{UINT16_MAX});
+    dataplane::write_class_ways(json, session, routing::PathMask{UINT16_MAX});
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
     json.field("inner_ipv6", dataplane::text_of(node.grant.lease_ipv6));

@@ -59,7 +59,7 @@ std::vector<Bytes> drained(tests::SessionEnd& end, base::TimePoint now) {
                 const auto one = bytes.subspan(at, std::min(step, bytes.size() - at));
                 datagrams.emplace_back(one.begin(), one.end());
             }
-            session::Session::on_sent(batch, item);
+            tunnel::Session::on_sent(batch, item);
         }
     }
     return datagrams;

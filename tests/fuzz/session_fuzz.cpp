@@ -5,7 +5,7 @@
 #include "tests/support/hostile_peer.hpp"
 
 namespace base = continuo::base;
-namespace session = continuo::session;
+namespace path = continuo::path;
 using continuo::tests::Victim;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) {
         return 0;
     }
-    Victim victim((data[0] & 1U) != 0 ? session::Role::Snapt : session::Role::Node);
+    Victim victim((data[0] & 1U) != 0 ? path::Role::Snapt : path::Role::Node);
     base::ByteReader reader(base::ByteView(data + 1, size - 1));
     for (size_t i = 0; i < kMaxBodies && !reader.at_end(); ++i) {
         const uint8_t control = reader.u8();

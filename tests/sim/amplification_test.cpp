@@ -15,7 +15,7 @@ namespace {
 using base::DropReason;
 using base::milliseconds;
 using base::TrafficClass;
-using session::Role;
+using path::Role;
 
 using Bytes = std::vector<uint8_t>;
 

@@ -11,7 +11,7 @@ namespace continuo::tests {
 namespace {
 
 using base::TrafficClass;
-using session::Role;
+using path::Role;
 
 using Bytes = std::vector<uint8_t>;
 

@@ -13,8 +13,8 @@ using base::milliseconds;
 using base::seconds;
 using base::TrafficClass;
 using path::ClassWay;
+using path::PathState;
 using recovery::Delivery;
-using session::PathState;
 using session::TransmitItem;
 
 constexpr TrafficClass kDroppedClass = TrafficClass::HtHd;

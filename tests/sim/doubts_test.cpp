@@ -104,7 +104,7 @@ class Drive {
     }
 
     void watch(const SessionEnd& end, Seen& seen, Counts& counts) {
-        const session::PathSet& paths = end.session->paths();
+        const routing::PathSet& paths = end.session->paths();
         const recovery::Liveness& liveness = paths.path(0).liveness();
         const Health health = liveness.health();
         if (liveness.timeouts() > 0 && !seen.has_timed_out) {

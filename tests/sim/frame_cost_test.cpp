@@ -9,7 +9,7 @@ namespace continuo::tests {
 namespace {
 
 using base::TrafficClass;
-using session::Role;
+using path::Role;
 
 constexpr wire::Space kBulk{TrafficClass::HtHd, 0, 0};
 // docs/PROTOCOL.md section 8.
@@ -349,7 +349,7 @@ class RepeatedOnAllPaths {
         }
     }
     Victim& victim() { return moved_.victim; }
-    session::PathSet& paths() { return moved_.victim.session().paths(); }
+    routing::PathSet& paths() { return moved_.victim.session().paths(); }
     uint32_t repeated() {
         uint32_t count = 0;
         for (uint32_t number = 0; number < kUnderWay; ++number) {

@@ -19,7 +19,7 @@ using base::TrafficClass;
 TEST(HandoverSim, AnEpochThatTheNodeNeverGotIsGrantedAnew) {
     Downstream stream({}, 3);
     stream.run_for(milliseconds(100));
-    session::Session& snapt = *stream.pair.snapt.session;
+    tunnel::Session& snapt = *stream.pair.snapt.session;
     crypto::KeyMaterial lost;
     lost.key[5] = 99;
     session::EpochInstall keys;

@@ -169,7 +169,7 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
     pair.node.session->paths().node().announce_again(pair.now);
     const base::TimePoint announced_at = pair.now;
     stream.run_for(milliseconds(5));
-    const session::Tuple& tuple = pair.snapt.session->paths().path(3).validation().tuples()[0];
+    const path::Tuple& tuple = pair.snapt.session->paths().path(3).validation().tuples()[0];
     ASSERT_LT(tuple.unproven_received_bytes(), 30U) << "only the keepalive has arrived";
     ASSERT_GT(tuple.unproven_received_bytes(), 0U);
     stream.run_for(milliseconds(300));
@@ -198,7 +198,7 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
     ASSERT_LT(pair.recorded_up.front().size(), 40U);
     pair.inject(pair.snapt, pair.recorded_up.front(), kOther);
     pair.run_for(milliseconds(1));
-    const session::Tuple& tuple = snapt_paths.path(path).validation().tuples()[0];
+    const path::Tuple& tuple = snapt_paths.path(path).validation().tuples()[0];
     EXPECT_EQ(tuple.remote(), kOther);
     EXPECT_FALSE(tuple.challenge().is_withheld());
     EXPECT_TRUE(tuple.challenge().was_sent()) << "the question back";

@@ -14,7 +14,7 @@ namespace {
 
 using base::DropReason;
 using base::TrafficClass;
-using session::Role;
+using path::Role;
 
 constexpr std::array<Role, 2> kRoles = {Role::Node, Role::Snapt};
 const wire::Space kFirst{TrafficClass::LtLd, 0, 0};
@@ -152,7 +152,7 @@ TEST(HostilePeer, AnUnprovenAddressGetsAtMostThreeTimesWhatItSent) {
         ASSERT_LE(victim.sent_bytes, victim.received_bytes * wire::kAmplificationFactor) << i;
     }
     for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-        EXPECT_NE(victim.session().paths().path(index).state(), session::PathState::Usable);
+        EXPECT_NE(victim.session().paths().path(index).state(), path::PathState::Usable);
     }
 }
 
@@ -170,8 +170,8 @@ TEST(HostilePeer, ASnaptCannotMoveANode) {
     victim.receive_body(kFirst, body_of(announce));
     EXPECT_EQ(victim.session().paths().active(), 0);
     EXPECT_EQ(victim.session().counters().handovers, 0U);
-    EXPECT_NE(victim.session().paths().path(0).state(), session::PathState::Dead);
-    EXPECT_EQ(victim.session().paths().path(5).state(), session::PathState::Unknown);
+    EXPECT_NE(victim.session().paths().path(0).state(), path::PathState::Dead);
+    EXPECT_EQ(victim.session().paths().path(5).state(), path::PathState::Unknown);
 }
 
 TEST(HostilePeer, AnAcknowledgementOfWhatWasNeverSentIsABadBody) {

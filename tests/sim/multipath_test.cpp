@@ -1,6 +1,6 @@
 // Several paths at once in virtual time (docs/PROTOCOL.md section 5.9): copies while links are in
 // doubt, and the modes redundant and flow.
-#include "common/session/router.hpp"
+#include "common/routing/router.hpp"
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -141,7 +141,7 @@ TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
                   link_of(milliseconds(10)), 1, 1000);
     // Another NAT mapping, from which nothing comes but a few datagrams.
     call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
-    const session::Tuple& tuple =
+    const path::Tuple& tuple =
         call.pair.snapt.session->paths().path(1).validation().tuple(TrafficClass::LtLd);
     for (int i = 0; i < 10 && tuple.remote() == kOther; ++i) {
         call.send_up();
@@ -306,14 +306,14 @@ TEST(MultipathSim, InADatagramOfTwoModesTheFlowOfModeFlowAloneIsPinned) {
         flow::Flow& moving = node.flow(tuple_of(fields), TrafficClass::HtHd);
         // Its hash takes the active path.
         flow::Flow* pinned = nullptr;
-        const session::Router router(node.session->paths());
+        const routing::Router router(node.session->paths());
         const auto& settings = node.session->settings().classes[base::index_of(TrafficClass::HtHd)];
+        const routing::SpreadKnobs knobs{settings.resequence, settings.striping};
         for (uint8_t path = UINT8_MAX; path != 0 && fields.source_port < 6040;) {
             ++fields.source_port;
             pinned = &node.flow(tuple_of(fields), TrafficClass::HtHd);
             node.session->set_mode(*pinned, PathMode::Flow);
-            path =
-                router.route(*pinned, packet::Packet{}, settings, two.pair.now)->destination.path;
+            path = router.route(*pinned, packet::Packet{}, knobs, two.pair.now)->destination.path;
         }
         const auto packet_of_pinned = make_packet(fields, std::vector<uint8_t>(50));
         const auto& counters = node.session->queues().counters(TrafficClass::HtHd);
@@ -410,11 +410,11 @@ TEST(MultipathSim, APathThatWasDeadForLongIsFoundAtOnceWhileTheActiveOneIsDeadTo
     two.cut(0);
     two.cut(1);
     two.talk(seconds(50));
-    ASSERT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Dead);
+    ASSERT_EQ(two.pair.node.session->paths().path(1).state(), path::PathState::Dead);
     two.pair.lose(two.pair.up_link(1), 0);
     two.pair.lose(two.pair.down_link(1), 0);
     two.talk(milliseconds(1200));
-    EXPECT_EQ(two.pair.node.session->paths().path(1).state(), session::PathState::Usable);
+    EXPECT_EQ(two.pair.node.session->paths().path(1).state(), path::PathState::Usable);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 using base::milliseconds;
 using base::seconds;
 using base::TrafficClass;
-using session::PathState;
+using path::PathState;
 
 packet::FiveTuple voice_tuple() {
     packet::FiveTuple tuple;
@@ -218,7 +218,7 @@ TEST(PathSim, WhatTcpHasNoRoomForWaitsInTheClassQueues) {
     pair.move_node(pair.node_address, wire::kTcpPath);
     send_for(pair, seconds(1));
     const size_t before = pair.snapt.delivered.size();
-    session::PathSet& paths = pair.node.session->paths();
+    routing::PathSet& paths = pair.node.session->paths();
     paths.path(wire::kTcpPath).set_room(0);
     send_for(pair, milliseconds(500));
     EXPECT_EQ(pair.snapt.delivered.size(), before);

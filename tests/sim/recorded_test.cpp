@@ -18,7 +18,7 @@ const base::Endpoint kElsewhere = *base::Endpoint::parse("192.0.2.66:666");
 // All state of a session that a datagram could change.
 struct State {
     explicit State(SessionEnd& end, base::TimePoint now) {
-        const session::Session& session = *end.session;
+        const tunnel::Session& session = *end.session;
         const session::SessionCounters& counters = session.counters();
         numbers = {counters.datagrams_received,
                    counters.bytes_received,
@@ -37,11 +37,11 @@ struct State {
                    session.paths().active().value_or(UINT8_MAX),
                    session.paths().announcement_number()};
         for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-            const session::Path& path = session.paths().path(index);
+            const path::Path& path = session.paths().path(index);
             numbers.push_back(static_cast<uint64_t>(path.state()));
             numbers.push_back(path.mtu());
             numbers.push_back(path.traffic().counters().received_datagrams);
-            for (const session::Tuple& tuple : path.validation().tuples()) {
+            for (const path::Tuple& tuple : path.validation().tuples()) {
                 numbers.push_back(tuple.unproven_received_bytes());
                 remotes.push_back(tuple.remote());
             }
@@ -75,7 +75,7 @@ Datagrams drained(SessionEnd& end, base::TimePoint now) {
                 const auto one = bytes.subspan(at, std::min(step, bytes.size() - at));
                 datagrams.emplace_back(one.begin(), one.end());
             }
-            session::Session::on_sent(batch, item);
+            tunnel::Session::on_sent(batch, item);
         }
     }
     return datagrams;
@@ -87,7 +87,7 @@ std::vector<uint8_t> udp_packet(const SessionEnd& end, size_t payload_bytes, boo
     fields.destination = *base::IpAddress::parse("198.51.100.2");
     fields.source_port = 7000;
     fields.destination_port = 80;
-    if (end.role == session::Role::Snapt) {
+    if (end.role == path::Role::Snapt) {
         std::swap(fields.source, fields.destination);
         std::swap(fields.source_port, fields.destination_port);
         fields.destination = *base::IpAddress::parse("100.64.0.2");
@@ -106,10 +106,10 @@ std::vector<uint8_t> udp_packet(const SessionEnd& end, size_t payload_bytes, boo
 // A pair with some traffic behind it, and datagrams of `from` that its peer has not seen:
 // announcements, single packets, aggregates, compressed text, pieces, acknowledgements, keepalives.
 struct Recording {
-    Recording(session::Role from_role, crypto::Protection protection)
+    Recording(path::Role from_role, crypto::Protection protection)
         : pair({}, 1, protection)
-        , from(from_role == session::Role::Node ? pair.node : pair.snapt)
-        , to(from_role == session::Role::Node ? pair.snapt : pair.node) {
+        , from(from_role == path::Role::Node ? pair.node : pair.snapt)
+        , to(from_role == path::Role::Node ? pair.snapt : pair.node) {
         packet::FiveTuple tuple;
         tuple.local = *base::IpAddress::parse("192.0.0.5");
         tuple.remote = *base::IpAddress::parse("198.51.100.2");
@@ -121,8 +121,7 @@ struct Recording {
             pair.node.send(up, udp_packet(pair.node, 30, false), {}, pair.now);
             pair.run_for(base::milliseconds(300));
         }
-        flow::Flow& flow =
-            from_role == session::Role::Node ? up : *pair.snapt.flows.begin()->second;
+        flow::Flow& flow = from_role == path::Role::Node ? up : *pair.snapt.flows.begin()->second;
         for (const auto& [bytes, is_text] : std::vector<std::pair<size_t, bool>>{
                  {10, false}, {20, false}, {600, true}, {1472, false}}) {
             from.send(flow, udp_packet(from, bytes, is_text), {}, pair.now);
@@ -130,7 +129,7 @@ struct Recording {
         }
         from.session->upkeep().request_keepalive(pair.now);
         take();
-        if (from_role == session::Role::Node) {
+        if (from_role == path::Role::Node) {
             from.session->paths().node().announce_again(pair.now);
             take();
         }
@@ -155,15 +154,15 @@ struct Recording {
 };
 
 struct Case {
-    session::Role from;
+    path::Role from;
     crypto::Protection protection;
 };
 
 const std::vector<Case> kCases = {
-    {session::Role::Node, crypto::Protection::Aes256Gcm},
-    {session::Role::Node, crypto::Protection::ChaCha20Poly1305},
-    {session::Role::Node, crypto::Protection::HmacSha256},
-    {session::Role::Snapt, crypto::Protection::Aes256Gcm},
+    {path::Role::Node, crypto::Protection::Aes256Gcm},
+    {path::Role::Node, crypto::Protection::ChaCha20Poly1305},
+    {path::Role::Node, crypto::Protection::HmacSha256},
+    {path::Role::Snapt, crypto::Protection::Aes256Gcm},
 };
 
 // The first byte is version and epoch; a changed epoch or lane has no key here.
@@ -207,7 +206,7 @@ void expect_originals_taken(const Recording& recording) {
     const uint64_t before = recording.to.session->counters().datagrams_received;
     const uint64_t drops = total_drops(recording.to);
     for (const auto& datagram : recording.datagrams) {
-        recording.give(datagram, recording.to.role == session::Role::Snapt
+        recording.give(datagram, recording.to.role == path::Role::Snapt
                                      ? recording.pair.node_address
                                      : recording.pair.snapt_address);
     }
@@ -230,7 +229,7 @@ bool has_compressed_section(base::ByteView body) {
 
 // Not encrypted, so that the test can read the contents.
 TEST(RecordedDatagrams, HoldPacketsInAllFormsAndFramesOfPaths) {
-    const Recording recording(session::Role::Node, crypto::Protection::HmacSha256);
+    const Recording recording(path::Role::Node, crypto::Protection::HmacSha256);
     bool has_keepalive = false;
     bool has_zstd = false;
     uint32_t frames = 0;
@@ -304,7 +303,7 @@ TEST(RecordedDatagrams, EveryCutLengthIsDroppedCountedAndLeavesNoTrace) {
 }
 
 TEST(RecordedDatagrams, OneOfTheOtherDirectionIsDropped) {
-    for (const session::Role role : {session::Role::Node, session::Role::Snapt}) {
+    for (const path::Role role : {path::Role::Node, path::Role::Snapt}) {
         const Recording recording(role, crypto::Protection::Aes256Gcm);
         session::ReceivedDatagram received;
         for (std::vector<uint8_t> datagram : recording.datagrams) {

@@ -102,7 +102,7 @@ TEST(RepeatSim, NoneIsGivenUpForWhatCameMeanwhile) {
 TEST(RepeatSim, WhatArrivesElsewhereTellsNothingOfTheOldPath) {
     CallAndTransfer both(milliseconds(10));
     both.run(milliseconds(1000), 4);
-    const session::PathSet& paths = both.pair.snapt.session->paths();
+    const routing::PathSet& paths = both.pair.snapt.session->paths();
     both.pair.lose(both.pair.down_link(0), kCertain);
     both.run(milliseconds(300), 8);
     ASSERT_TRUE(paths.path(0).liveness().timeouts() > 0);
@@ -125,7 +125,7 @@ TEST(RepeatSim, WhatArrivesElsewhereTellsNothingOfTheOldPath) {
 TEST(RepeatSim, ThePathThatRepeatsOwesTheAnswer) {
     CallAndTransfer both(milliseconds(10));
     both.run(milliseconds(1000), 4);
-    const session::PathSet& paths = both.pair.snapt.session->paths();
+    const routing::PathSet& paths = both.pair.snapt.session->paths();
     both.pair.lose(both.pair.down_link(0), kCertain);
     both.run(milliseconds(100), 8);
     both.pair.lose(both.pair.down_link(1), kCertain);
@@ -145,7 +145,7 @@ TEST(RepeatSim, WhatIsNamedBeforeItIsRepeatedIsLostNowhere) {
     stream.move(1);
     stream.run_for(milliseconds(2000));
     stream.pair.run_for(milliseconds(500));
-    const session::Session& snapt = *stream.pair.snapt.session;
+    const tunnel::Session& snapt = *stream.pair.snapt.session;
     ASSERT_GT(stream.pair.misdirected, 0U);
     ASSERT_GT(snapt.counters().repeated_datagrams, stream.pair.misdirected + 5)
         << "the first ones of the burst had arrived";

@@ -14,7 +14,7 @@ using base::Duration;
 using base::milliseconds;
 using base::seconds;
 using base::TrafficClass;
-using session::PathState;
+using path::PathState;
 
 const base::IpAddress kLease = *base::IpAddress::parse("100.64.0.2");
 const base::Endpoint kSecondUplink = *base::Endpoint::parse("198.51.100.40:41000");
@@ -28,7 +28,7 @@ class ReportSim : public testing::Test {
     }
     // One packet; SNAPT can send when it has heard of the flow.
     void send(SessionEnd& end, size_t bytes, TrafficClass traffic_class = TrafficClass::HtHd) {
-        const bool is_up = end.role == session::Role::Node;
+        const bool is_up = end.role == path::Role::Node;
         packet::FiveTuple tuple;
         tuple.local = is_up ? *base::IpAddress::parse("192.0.0.5") : kLease;
         tuple.remote = *base::IpAddress::parse("198.51.100.2");
@@ -88,7 +88,7 @@ class ReportSim : public testing::Test {
         }
         ASSERT_FALSE(pair_->snapt.flows.empty());
     }
-    const session::Path& path(const SessionEnd& end, uint8_t index = 0) const {
+    const path::Path& path(const SessionEnd& end, uint8_t index = 0) const {
         return end.session->paths().path(index);
     }
 
@@ -126,7 +126,7 @@ TEST_F(ReportSim, DuplicatesAndWhatComesAfterItWasGivenUpAreTold) {
     start(link);
     introduce();
     send_for(seconds(20), {milliseconds(5), {}, 200});
-    const session::Path& up = path(pair_->node);
+    const path::Path& up = path(pair_->node);
     EXPECT_GT(path(pair_->snapt).traffic().counters().duplicate_datagrams, 100U);
     EXPECT_GT(up.feedback().measured().late_datagrams, 100U);
     ASSERT_TRUE(up.feedback().measured().loss);
@@ -235,7 +235,7 @@ class OneWaySim : public ReportSim {
         pair_->path_addresses[0] = pair_->node_address;
         pair_->path_addresses[1] = kSecondUplink;
         pair_->node.session->paths().node().add(1, pair_->snapt_address, 1500, pair_->now);
-        session::PathSet& paths = pair_->node.session->paths();
+        routing::PathSet& paths = pair_->node.session->paths();
         pair_->node.when_silent = [&](uint8_t silent) {
             if (silent == 0 && paths.active() == 0) {
                 doubts_.push_back(pair_->now);

@@ -374,11 +374,10 @@ void Schedule::recover() {
 // which may be lost. SNAPT then sends there in vain once, for T_doubt.
 bool Schedule::knows_mappings(bool is_asked) {
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-        const session::Tuple& tuple =
-            pair_.snapt.session->paths().path(slot).validation().tuples()[0];
+        const path::Tuple& tuple = pair_.snapt.session->paths().path(slot).validation().tuples()[0];
         const bool is_there = node_.uplink(slot).is_there;
         const bool is_dead =
-            pair_.node.session->paths().path(slot).state() == session::PathState::Dead;
+            pair_.node.session->paths().path(slot).state() == path::PathState::Dead;
         const bool is_known = is_there && tuple.remote() == pair_.path_addresses.at(slot);
         const bool is_used = tuple.is_known() && pair_.now - tuple.heard_at() <= kMappingLifetime;
         if (is_used && !is_known && !(is_asked && (is_dead || !is_there))) {

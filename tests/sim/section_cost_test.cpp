@@ -26,9 +26,9 @@ struct Flows {
 // A SNAPT whose flows give way in turn, the oldest first. The flows outlive the session.
 class Taker final : private Flows, public Victim {
   public:
-    Taker() : Victim(session::Role::Snapt) {}
+    Taker() : Victim(path::Role::Snapt) {}
 
-    flow::Flow* on_flow_opened(session::Session& session,
+    flow::Flow* on_flow_opened(tunnel::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint at) override {
         flow::Flow& flow = flows[opened++ % flows.size()];
@@ -41,18 +41,18 @@ class Taker final : private Flows, public Victim {
         flow.counters = &counters;
         return session.attach(flow) ? &flow : nullptr;
     }
-    flow::Flow* find_flow(session::Session& /*session*/,
+    flow::Flow* find_flow(tunnel::Session& /*session*/,
                           const packet::FiveTuple& /*tuple*/) override {
         return nullptr;
     }
-    void deliver(session::Session& /*session*/,
+    void deliver(tunnel::Session& /*session*/,
                  flow::Flow& /*flow*/,
                  const packet::HeaderFields& /*fields*/,
                  base::ByteView /*payload*/,
                  base::TimePoint /*now*/) override {
         ++delivered;
     }
-    flow::Flow* deliver_whole(session::Session& /*session*/,
+    flow::Flow* deliver_whole(tunnel::Session& /*session*/,
                               base::TrafficClass /*traffic_class*/,
                               base::MutableByteView /*packet*/,
                               base::TimePoint /*now*/) override {
@@ -60,7 +60,7 @@ class Taker final : private Flows, public Victim {
         return nullptr;
     }
 
-    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint at) override {
+    void on_flows_closed(tunnel::Session& session, flow::Flow& flow, base::TimePoint at) override {
         session.detach(flow, at, session::EndNotice::None);
         ++closed;
     }

@@ -408,7 +408,7 @@ TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
     const FiveTuple tuple = tuple_of(Protocol::Udp, 9700);
     const HeaderFields fields = fields_up(tuple);
     flow::Flow& flow = pair.node.flow(tuple, TrafficClass::HtLd);
-    const session::Session& session = *pair.node.session;
+    const tunnel::Session& session = *pair.node.session;
     EXPECT_EQ(session.queues().patience(pair.now), std::nullopt) << "nothing waits";
     constexpr base::Duration kGap = base::microseconds(500);
     constexpr base::Duration kMoment = base::microseconds(1);

@@ -156,7 +156,7 @@ TEST(MultipathSim, APathWithoutRoomIsLeftOut) {
 TEST(MultipathSim, WhereItWouldBeThereFarLaterItWaitsForRoom) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
                  link_of(milliseconds(30), 500'000), 1, 1300);
-    session::PathSet& paths = two.pair.node.session->paths();
+    routing::PathSet& paths = two.pair.node.session->paths();
     paths.path(0).set_room(0);
     stripe(two, seconds(3), 1300, 600'000);  // its rate becomes known
     paths.path(0).set_room(UINT64_MAX);
@@ -208,7 +208,7 @@ TEST(MultipathSim, WhatIsRepeatedOverTcpSaysNothingOfThePathsThatLostIt) {
     constexpr uint64_t kBitsPerS = 20'000'000;
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10), kBitsPerS),
                  link_of(milliseconds(10), kBitsPerS), 1, 1300);
-    session::NodePaths& node = two.pair.node.session->paths().node();
+    routing::NodePaths& node = two.pair.node.session->paths().node();
     two.pair.add_path(wire::kTcpPath, *base::Endpoint::parse("198.51.100.8:42000"),
                       link_of(milliseconds(10), kBitsPerS));
     const auto send = [&](Duration span, Duration interval) {
@@ -281,7 +281,7 @@ TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
         two.talk(seconds(5));
         for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
             EXPECT_EQ(end->session->paths().selector().spread(seconds(1), two.pair.now),
-                      session::mask_of(0) | session::mask_of(1));
+                      routing::mask_of(0) | routing::mask_of(1));
         }
     }
 }
@@ -296,7 +296,7 @@ TEST(MultipathSim, EachPathHasItsOwnRoundTripThoughItsReportsComeByTheOther) {
         two.pair.run_for(milliseconds(3));
     }
     for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
-        const session::PathSet& paths = end->session->paths();
+        const routing::PathSet& paths = end->session->paths();
         // It is filled until both deliver at the same time, each way: 10 ms and twice 75 ms.
         EXPECT_LE(paths.path(0).feedback().smoothed_rtt(), milliseconds(165));
         EXPECT_GE(paths.path(1).feedback().smoothed_rtt(), milliseconds(155));

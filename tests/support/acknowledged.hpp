@@ -1,13 +1,13 @@
 // A PathSet is told what acknowledgements say of a path, without a peer.
 #pragma once
 
-#include "common/session/path_set.hpp"
+#include "common/routing/path_set.hpp"
 #include "common/wire/ack_ranges.hpp"
 
 namespace continuo::tests {
 
 struct Acknowledged {
-    session::PathSet& paths;
+    routing::PathSet& paths;
     uint32_t epoch = 1;
     wire::Space space{};
 

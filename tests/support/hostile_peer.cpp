@@ -47,17 +47,17 @@ packet::FiveTuple own_tuple(size_t which) {
 
 }  // namespace
 
-Victim::Victim(session::Role role, crypto::Protection protection)
+Victim::Victim(path::Role role, crypto::Protection protection)
     : role_(role), protection_(protection), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
     session::SessionSettings settings;
     settings.role = role;
     settings.memory = &memory;
     settings.local_id = kVictimId;
     settings.peer_id = 0x1111;
-    const bool is_node = role == session::Role::Node;
+    const bool is_node = role == path::Role::Node;
     settings.node_ipv4 = *base::IpAddress::parse(is_node ? "192.0.0.5" : "100.64.0.2");
     settings.node_ipv6 = *base::IpAddress::parse(is_node ? "64:ff9b:1::c000:5" : "fd93:47::2");
-    session_ = std::make_unique<session::Session>(settings, *this, workspace().scratch, random_);
+    session_ = std::make_unique<tunnel::Session>(settings, *this, workspace().scratch, random_);
     install_next_epoch();
     if (is_node) {
         session_->paths().node().add(0, peer_, 1500, now);
@@ -119,7 +119,7 @@ void Victim::send_packet(size_t which, size_t payload_bytes) {
     if (flow.owner != session_.get()) {
         return;
     }
-    const bool is_up = role_ == session::Role::Node;
+    const bool is_up = role_ == path::Role::Node;
     packet::HeaderFields fields;
     fields.source = is_up ? flow.tuple.local : flow.tuple.remote;
     fields.destination = is_up ? flow.tuple.remote : flow.tuple.local;
@@ -153,7 +153,7 @@ std::vector<std::vector<uint8_t>> Victim::drain() {
                 datagrams.emplace_back(one.begin(), one.end());
                 sent_bytes += one.size();
             }
-            session::Session::on_sent(batch, item);
+            tunnel::Session::on_sent(batch, item);
         }
         CTN_ASSERT(datagrams.size() <= kMaxAnswers);
     }
@@ -176,18 +176,18 @@ flow::Flow* Victim::make_flow(const packet::FiveTuple& tuple, base::TrafficClass
     place->traffic_class = traffic_class;
     place->counters = slots_.back().get();
     known_.push_back(place.get());
-    if (role_ == session::Role::Node) {
+    if (role_ == path::Role::Node) {
         session_->attach(*place);
     }
     return place.get();
 }
 
 // As Relay and Node do it.
-flow::Flow* Victim::on_flow_opened(session::Session& session,
+flow::Flow* Victim::on_flow_opened(tunnel::Session& session,
                                    const session::FlowOpening& opening,
                                    base::TimePoint at) {
     flow::Flow* flow = find_flow(session, opening.tuple);
-    if (role_ == session::Role::Node) {
+    if (role_ == path::Role::Node) {
         return flow;
     }
     if (flow == nullptr) {
@@ -204,12 +204,12 @@ flow::Flow* Victim::on_flow_opened(session::Session& session,
     return session.attach(*flow) ? flow : nullptr;
 }
 
-flow::Flow* Victim::find_flow(session::Session& /*session*/, const packet::FiveTuple& tuple) {
+flow::Flow* Victim::find_flow(tunnel::Session& /*session*/, const packet::FiveTuple& tuple) {
     const auto at = flows_.find(key_of(tuple));
     return at == flows_.end() ? nullptr : at->second.get();
 }
 
-void Victim::deliver(session::Session& /*session*/,
+void Victim::deliver(tunnel::Session& /*session*/,
                      flow::Flow& /*flow*/,
                      const packet::HeaderFields& fields,
                      base::ByteView payload,
@@ -217,7 +217,7 @@ void Victim::deliver(session::Session& /*session*/,
     delivered += make_packet(fields, payload).empty() ? 0U : 1U;
 }
 
-flow::Flow* Victim::deliver_whole(session::Session& session,
+flow::Flow* Victim::deliver_whole(tunnel::Session& session,
                                   base::TrafficClass /*traffic_class*/,
                                   base::MutableByteView packet,
                                   base::TimePoint /*now*/) {

@@ -2,7 +2,7 @@
 // behind it keeps a bounded number of flows, as the daemons do.
 #pragma once
 
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 
 #include <array>
 #include <map>
@@ -19,8 +19,7 @@ class Victim : public session::SessionHost {
     // More than any answer to one body may take.
     static constexpr size_t kMaxAnswers = 512;
 
-    explicit Victim(session::Role role,
-                    crypto::Protection protection = crypto::Protection::Aes256Gcm);
+    explicit Victim(path::Role role, crypto::Protection protection = crypto::Protection::Aes256Gcm);
     ~Victim() override;
 
     // Seals `body` as the next datagram of the space, with the right keys, and gives it.
@@ -35,7 +34,7 @@ class Victim : public session::SessionHost {
     // Installs the keys of the next epoch; what receive_body() seals is of it from then on.
     void install_next_epoch();
 
-    session::Session& session() { return *session_; }
+    tunnel::Session& session() { return *session_; }
     const std::vector<flow::Flow*>& known() const { return known_; }
 
     base::TimePoint now{base::seconds(1000)};
@@ -47,35 +46,35 @@ class Victim : public session::SessionHost {
     size_t delivered = 0;
     size_t path_changes = 0;
 
-    flow::Flow* on_flow_opened(session::Session& session,
+    flow::Flow* on_flow_opened(tunnel::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
-    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
-    void deliver(session::Session& session,
+    flow::Flow* find_flow(tunnel::Session& session, const packet::FiveTuple& tuple) override;
+    void deliver(tunnel::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
                  base::ByteView payload,
                  base::TimePoint now) override;
-    flow::Flow* deliver_whole(session::Session& session,
+    flow::Flow* deliver_whole(tunnel::Session& session,
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
-    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override { ++path_changes; }
-    void on_path_silent(session::Session&, uint8_t, base::TimePoint) override {}
-    void on_peer_closed(session::Session&, base::TimePoint) override {}
+    void on_flows_closed(tunnel::Session&, flow::Flow&, base::TimePoint) override {}
+    void on_path_changed(tunnel::Session&, uint8_t, base::TimePoint) override { ++path_changes; }
+    void on_path_silent(tunnel::Session&, uint8_t, base::TimePoint) override {}
+    void on_peer_closed(tunnel::Session&, base::TimePoint) override {}
 
   private:
     flow::Flow* make_flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
 
-    session::Role role_;
+    path::Role role_;
     crypto::Protection protection_;
     uint32_t epoch_ = 0;
     base::SeededRandom random_{7};
     std::map<std::string, std::unique_ptr<flow::Flow>> flows_;
     std::vector<std::unique_ptr<flow::LiveSlot>> slots_;
     std::vector<flow::Flow*> known_;
-    std::unique_ptr<session::Session> session_;
+    std::unique_ptr<tunnel::Session> session_;
     std::unique_ptr<crypto::DatagramCipher> peer_sealer_;
     std::array<uint64_t, session::kSpaceSlots> next_{};
     base::Endpoint peer_;

@@ -40,9 +40,8 @@ void NumberedStreams::make_stream(size_t index) {
 
 flow::Flow* NumberedStreams::flow_of(size_t index, SessionEnd& end) {
     const Stream& stream = streams_[index];
-    flow::Flow* flow = end.role == session::Role::Node
-                           ? &end.flow(stream.tuple, stream.traffic_class)
-                           : end.find(stream.leased);
+    flow::Flow* flow = end.role == path::Role::Node ? &end.flow(stream.tuple, stream.traffic_class)
+                                                    : end.find(stream.leased);
     return flow != nullptr && flow->owner == end.session.get() ? flow : nullptr;
 }
 

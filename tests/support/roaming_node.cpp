@@ -8,7 +8,7 @@
 namespace continuo::tests {
 
 using base::Endpoint;
-using session::PathState;
+using path::PathState;
 
 namespace {
 
@@ -86,14 +86,14 @@ size_t RoamingNode::count() const {
 void RoamingNode::update() {
     add_paths();
     choose();
-    session::PathSet& paths = pair_.node.session->paths();
+    routing::PathSet& paths = pair_.node.session->paths();
     if (active() && paths.path(*active()).state() == PathState::Challenged) {
         paths.node().announce_again(pair_.now);
     }
 }
 
 void RoamingNode::add_paths() {
-    session::PathSet& paths = pair_.node.session->paths();
+    routing::PathSet& paths = pair_.node.session->paths();
     for (uint8_t slot = 0; slot < kUplinks; ++slot) {
         if (!uplinks_[slot].is_there) {
             continue;
@@ -108,7 +108,7 @@ void RoamingNode::add_paths() {
 }
 
 bool RoamingNode::is_busy() {
-    const session::Session& session = *pair_.node.session;
+    const tunnel::Session& session = *pair_.node.session;
     uint64_t traffic = session.queues().packets();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         const auto& counters = session.queues().counters(traffic_class);
@@ -139,7 +139,7 @@ void RoamingNode::choose() {
     const std::vector<uint8_t> hints = std::exchange(hints_, {});
     const policy::PathPlan plan =
         manager_.decide({facts, views, ports, 0, hints, is_busy(), false, ports[0]}, pair_.now);
-    session::PathSet& paths = pair_.node.session->paths();
+    routing::PathSet& paths = pair_.node.session->paths();
     if (plan.activate) {
         cnapt::node::move_to(paths, *plan.activate, pair_.now);
     }

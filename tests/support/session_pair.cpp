@@ -15,16 +15,16 @@ std::string key_of(const packet::FiveTuple& tuple) {
            std::to_string(static_cast<int>(tuple.protocol));
 }
 
-session::SessionSettings settings_for(session::Role role, base::TokenBucket& rate) {
+session::SessionSettings settings_for(path::Role role, base::TokenBucket& rate) {
     session::SessionSettings settings;
     settings.rate = &rate;
     settings.role = role;
-    settings.local_id = role == session::Role::Node ? 0x1111 : 0x4A31;
-    settings.peer_id = role == session::Role::Node ? 0x4A31 : 0x1111;
+    settings.local_id = role == path::Role::Node ? 0x1111 : 0x4A31;
+    settings.peer_id = role == path::Role::Node ? 0x4A31 : 0x1111;
     settings.node_ipv4 =
-        *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
+        *base::IpAddress::parse(role == path::Role::Node ? "192.0.0.5" : "100.64.0.2");
     settings.node_ipv6 =
-        *base::IpAddress::parse(role == session::Role::Node ? "64:ff9b:1::c000:5" : "fd93:47::2");
+        *base::IpAddress::parse(role == path::Role::Node ? "64:ff9b:1::c000:5" : "fd93:47::2");
     for (const auto traffic_class : {base::TrafficClass::LtHd, base::TrafficClass::HtHd}) {
         settings.classes[base::index_of(traffic_class)].resequence = base::milliseconds(200);
     }
@@ -40,16 +40,17 @@ std::vector<uint8_t> make_packet(const packet::HeaderFields& fields, base::ByteV
     return bytes;
 }
 
-SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random& own_random)
+SessionEnd::SessionEnd(SessionPair& owner, path::Role own_role, base::Random& own_random)
     : pair(owner)
     , role(own_role)
     , random(own_random)
-    , session(std::make_unique<session::Session>(
-          settings_for(own_role, rate), *this, scratch, random)) {}
+    , session(
+          std::make_unique<tunnel::Session>(settings_for(own_role, rate), *this, scratch, random)) {
+}
 
-void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
+void SessionEnd::on_path_silent(tunnel::Session& silent, uint8_t path, base::TimePoint now) {
     silent_paths.push_back(silent.paths().path(path).state());
-    if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
+    if (role == path::Role::Snapt && pair.has_control && pair.node.session) {
         pair.node.session->upkeep().request_keepalive(now);
     }
     if (when_silent) {
@@ -63,12 +64,12 @@ SessionEnd::~SessionEnd() {
 
 void SessionEnd::begin_anew(TimePoint now) {
     auto fresh =
-        std::make_unique<session::Session>(settings_for(role, rate), *this, scratch, random);
+        std::make_unique<tunnel::Session>(settings_for(role, rate), *this, scratch, random);
     for (const auto& [key, flow] : flows) {
         if (flow->owner == session.get()) {
             session->detach(*flow, now);
         }
-        if (role == session::Role::Node) {
+        if (role == path::Role::Node) {
             fresh->attach(*flow);
         }
     }
@@ -98,7 +99,7 @@ flow::Flow& SessionEnd::flow(const packet::FiveTuple& tuple, base::TrafficClass 
         place->traffic_class = traffic_class;
         place->counters = slot.get();
         place->app = 7;
-        if (role == session::Role::Node) {
+        if (role == path::Role::Node) {
             session->attach(*place);
         }
     }
@@ -117,13 +118,12 @@ void SessionEnd::send(flow::Flow& flow,
     session->on_packet(flow, std::move(packet), at);
 }
 
-flow::Flow* SessionEnd::on_flow_opened(session::Session& opened_in,
+flow::Flow* SessionEnd::on_flow_opened(tunnel::Session& opened_in,
                                        const session::FlowOpening& opening,
                                        TimePoint /*now*/) {
     flow::Flow& known = flow(opening.tuple, opening.traffic_class);
     last_app = opening.open.app;
-    if (role == session::Role::Snapt &&
-        (known.owner != &opened_in || known.index != opening.index)) {
+    if (role == path::Role::Snapt && (known.owner != &opened_in || known.index != opening.index)) {
         if (known.owner == &opened_in) {
             opened_in.detach(known, {});
         }
@@ -134,7 +134,7 @@ flow::Flow* SessionEnd::on_flow_opened(session::Session& opened_in,
     return &known;
 }
 
-void SessionEnd::deliver(session::Session& /*session*/,
+void SessionEnd::deliver(tunnel::Session& /*session*/,
                          flow::Flow& /*flow*/,
                          const packet::HeaderFields& fields,
                          base::ByteView payload,
@@ -143,7 +143,7 @@ void SessionEnd::deliver(session::Session& /*session*/,
     delivered_at.push_back(now);
 }
 
-flow::Flow* SessionEnd::deliver_whole(session::Session& /*session*/,
+flow::Flow* SessionEnd::deliver_whole(tunnel::Session& /*session*/,
                                       base::TrafficClass /*traffic_class*/,
                                       base::MutableByteView packet,
                                       TimePoint now) {
@@ -156,8 +156,8 @@ SessionPair::SessionPair(const SimLink& link, uint64_t seed, crypto::Protection 
     : random(seed)
     , up(link, random)
     , down(link, random)
-    , node(*this, session::Role::Node, random)
-    , snapt(*this, session::Role::Snapt, random)
+    , node(*this, path::Role::Node, random)
+    , snapt(*this, path::Role::Snapt, random)
     , node_address(*base::Endpoint::parse("192.0.2.2:40000"))
     , snapt_address(*base::Endpoint::parse("203.0.113.9:9347"))
     , protection_(protection) {
@@ -177,7 +177,7 @@ void SessionPair::install_epoch_at(SessionEnd& end, uint32_t epoch, uint8_t gene
     up_keys.key[2] = generation;
     crypto::KeyMaterial down_keys = up_keys;
     down_keys.key[1] = 1;
-    const bool is_node = end.role == session::Role::Node;
+    const bool is_node = end.role == path::Role::Node;
     session::EpochInstall keys;
     keys.epoch = epoch;
     keys.sealer =
@@ -245,7 +245,7 @@ void SessionPair::pump(SessionEnd& end) {
             for (size_t at = 0; at < bytes.size(); at += step) {
                 put_on_link(end, item, bytes.subspan(at, std::min(step, bytes.size() - at)));
             }
-            session::Session::on_sent(batch_, item);
+            tunnel::Session::on_sent(batch_, item);
         }
     }
 }
@@ -284,7 +284,7 @@ std::optional<uint8_t> SessionPair::path_at(const base::Endpoint& address) const
 void SessionPair::put_on_link(const SessionEnd& end,
                               const session::TransmitItem& item,
                               base::ByteView datagram) {
-    const bool is_up = end.role == session::Role::Node;
+    const bool is_up = end.role == path::Role::Node;
     if (record) {
         (is_up ? recorded_up : recorded_down).emplace_back(datagram.begin(), datagram.end());
     }
@@ -310,7 +310,7 @@ void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
                            carried.begin() + 1 + static_cast<ptrdiff_t>(length));
     const base::Endpoint address = *base::Endpoint::parse(text);
     const base::ByteView bytes = carried.subspan(1 + length);
-    if (end.role == session::Role::Snapt) {
+    if (end.role == path::Role::Snapt) {
         inject(end, {bytes.begin(), bytes.end()}, address);
         return;
     }
@@ -329,7 +329,7 @@ void SessionPair::inject(SessionEnd& to,
     received.bytes = base::MutableByteView(datagram);
     received.from = from;
     received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
-    if (to.role == session::Role::Node) {
+    if (to.role == path::Role::Node) {
         received.arrived_on = path ? path : to.session->paths().active();
     }
     to.session->on_datagrams(std::span(&received, 1), now);

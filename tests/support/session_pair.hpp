@@ -2,7 +2,7 @@
 // go in at either end and are collected at the other.
 #pragma once
 
-#include "common/session/session.hpp"
+#include "common/tunnel/session.hpp"
 #include "tests/support/link/link_model.hpp"
 
 #include <functional>
@@ -25,7 +25,7 @@ struct SimLink : LinkSettings {
 // One end with its flows.
 class SessionEnd final : public session::SessionHost {
   public:
-    SessionEnd(SessionPair& pair, session::Role role, base::Random& random);
+    SessionEnd(SessionPair& pair, path::Role role, base::Random& random);
     ~SessionEnd() override;
 
     flow::Flow& flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
@@ -40,38 +40,38 @@ class SessionEnd final : public session::SessionHost {
               const packet::Offload& offload,
               base::TimePoint now);
 
-    flow::Flow* on_flow_opened(session::Session& session,
+    flow::Flow* on_flow_opened(tunnel::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
-    flow::Flow* find_flow(session::Session& /*session*/, const packet::FiveTuple& tuple) override {
+    flow::Flow* find_flow(tunnel::Session& /*session*/, const packet::FiveTuple& tuple) override {
         return find(tuple);
     }
-    void deliver(session::Session& session,
+    void deliver(tunnel::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
                  base::ByteView payload,
                  base::TimePoint now) override;
-    flow::Flow* deliver_whole(session::Session& session,
+    flow::Flow* deliver_whole(tunnel::Session& session,
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {
+    void on_flows_closed(tunnel::Session&, flow::Flow&, base::TimePoint) override {
         ++closed_flows;
         delivered_when_closed = delivered.size();
     }
-    void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
+    void on_path_changed(tunnel::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
         if (when_changed) {
             when_changed(path);
         }
     }
-    void on_path_challenged(session::Session&, uint8_t, base::TimePoint) override { ++challenges; }
-    void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session&, base::TimePoint) override {}
-    void on_held_delivered(session::Session&) override { ++held_deliveries; }
+    void on_path_challenged(tunnel::Session&, uint8_t, base::TimePoint) override { ++challenges; }
+    void on_path_silent(tunnel::Session& silent, uint8_t path, base::TimePoint now) override;
+    void on_peer_closed(tunnel::Session&, base::TimePoint) override {}
+    void on_held_delivered(tunnel::Session&) override { ++held_deliveries; }
 
     SessionPair& pair;
-    session::Role role;
+    path::Role role;
     packet::PacketPool pool{4096, 64};
     session::SessionScratch scratch;
     base::TokenBucket rate{base::milliseconds(50)};  // of what it sends; none at first
@@ -79,7 +79,7 @@ class SessionEnd final : public session::SessionHost {
     std::map<std::string, std::unique_ptr<flow::LiveSlot>> slots;
     std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete
     std::vector<uint8_t> paths_changed;
-    std::vector<session::PathState> silent_paths;
+    std::vector<path::PathState> silent_paths;
     // Reactions of a daemon; may be empty.
     std::function<void(uint8_t path)> when_changed;
     std::function<void(uint8_t path)> when_silent;
@@ -93,7 +93,7 @@ class SessionEnd final : public session::SessionHost {
     // When each of `delivered` came.
     std::vector<base::TimePoint> delivered_at;
     base::Random& random;
-    std::unique_ptr<session::Session> session;
+    std::unique_ptr<tunnel::Session> session;
 };
 
 class SessionPair {

@@ -135,13 +135,13 @@ StallWatch::describe(size_t stream, size_t direction, Duration waited, Duration 
                        std::to_string(stream) + " " + NumberedStreams::kNames[direction] +
                        " waits for " + ms(waited) + " where " + ms(allowed) + " are allowed;";
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {
-        const session::PathSet& paths = end->session->paths();
+        const routing::PathSet& paths = end->session->paths();
         text += end == &pair_.node ? " node:" : " SNAPT:";
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
             text += (paths.active() == slot ? " active " : " ") +
-                    std::string(session::to_string(paths.path(slot).state()));
+                    std::string(path::to_string(paths.path(slot).state()));
             const auto address = pair_.path_addresses.find(slot);
-            const session::Tuple& tuple = paths.path(slot).validation().tuples()[0];
+            const path::Tuple& tuple = paths.path(slot).validation().tuples()[0];
             if (end == &pair_.snapt && tuple.is_known() && address != pair_.path_addresses.end() &&
                 tuple.remote() != address->second) {
                 text += " (rebound)";

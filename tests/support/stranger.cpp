@@ -18,7 +18,7 @@ int64_t load_number(const uint8_t* bytes) {
     return static_cast<int64_t>(base::load_big_endian<uint64_t>(bytes));
 }
 
-void add_tuple(std::vector<int64_t>& state, const session::Tuple& tuple) {
+void add_tuple(std::vector<int64_t>& state, const path::Tuple& tuple) {
     for (const base::Endpoint& endpoint : {tuple.remote(), tuple.local()}) {
         state.push_back(endpoint.port);
         state.push_back(load_number(endpoint.address.octets.data()));
@@ -49,11 +49,11 @@ void add_role(std::vector<int64_t>& state, const path::SnaptPath& side) {
                   number_of(side.copy_request().until()), side.was_left_silent()});
 }
 
-void add_path(std::vector<int64_t>& state, const session::Path& path, session::Role role) {
-    for (const session::Tuple& tuple : path.validation().tuples()) {
+void add_path(std::vector<int64_t>& state, const path::Path& path, path::Role role) {
+    for (const path::Tuple& tuple : path.validation().tuples()) {
         add_tuple(state, tuple);
     }
-    if (role == session::Role::Node) {
+    if (role == path::Role::Node) {
         add_role(state, path.node());
     } else {
         add_role(state, path.snapt());
@@ -84,9 +84,9 @@ void add_path(std::vector<int64_t>& state, const session::Path& path, session::R
 
 // All visible state of an end, except its drops.
 std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
-    const session::Session& session = *end.session;
+    const tunnel::Session& session = *end.session;
     const session::SessionCounters& counters = session.counters();
-    const session::PathSet& paths = session.paths();
+    const routing::PathSet& paths = session.paths();
     std::vector<int64_t> state{
         paths.active().value_or(UINT8_MAX),
         paths.announcement_number(),
@@ -170,7 +170,7 @@ void Stranger::forge(SessionEnd& end, std::vector<uint8_t> datagram, const char*
     give(end, datagram);
     if (is_changed(end)) {
         fault += std::string(what) + " changed the state of the " +
-                 (end.role == session::Role::Node ? "node" : "SNAPT") + "; ";
+                 (end.role == path::Role::Node ? "node" : "SNAPT") + "; ";
     }
 }
 
@@ -199,7 +199,7 @@ bool Stranger::is_changed(const SessionEnd& end) {
 }
 
 void Stranger::give(SessionEnd& end, const std::vector<uint8_t>& datagram) {
-    if (end.role == session::Role::Snapt) {
+    if (end.role == path::Role::Snapt) {
         pair_.inject(end, datagram, address_);
         return;
     }
@@ -250,7 +250,7 @@ std::vector<uint8_t> Stranger::unsealed(const std::vector<uint8_t>& datagram) {
 
 bool Stranger::is_believed() const {
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
-        for (const session::Tuple& tuple :
+        for (const path::Tuple& tuple :
              pair_.snapt.session->paths().path(path).validation().tuples()) {
             if (tuple.is_known() && tuple.is_proven() && tuple.remote() == address_) {
                 return true;

@@ -94,8 +94,7 @@ Forge::Forge(const Account& account, const HostileLink& link)
     }
     fds_[0] = udp_socket(to_);
     session::EpochInstall keys =
-        dataplane::make_install(session::Role::Node, established.accept.protection,
-                                established.keys)
+        dataplane::make_install(path::Role::Node, established.accept.protection, established.keys)
             .value();
     sealer_ = std::move(keys.sealer);
     opener_ = std::move(keys.opener);

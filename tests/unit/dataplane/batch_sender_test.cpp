@@ -185,7 +185,7 @@ TEST_F(Sender, WhatWaitedIsCountedOnce) {
 }
 
 TEST_F(Sender, APathToAFullSocketHasNoRoomUntilItIsSent) {
-    session::Session& session = *pair_.node.session;
+    tunnel::Session& session = *pair_.node.session;
     const auto budget = [&](base::TrafficClass traffic_class) {
         return session.paths().selector().destination(traffic_class, pair_.now)->budget_bytes;
     };

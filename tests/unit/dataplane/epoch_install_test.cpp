@@ -14,7 +14,7 @@ namespace continuo::dataplane {
 namespace {
 
 using control::ProtectionKind;
-using session::Role;
+using path::Role;
 
 constexpr uint8_t kHeaderBytes = 6;
 constexpr size_t kBodyBytes = 20;

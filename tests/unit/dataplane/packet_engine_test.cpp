@@ -43,7 +43,7 @@ class Engine : public testing::Test {
         tuple.protocol = packet::Protocol::Udp;
         return pair_.node.flow(tuple, base::TrafficClass::LtLd);
     }
-    session::Session& session() { return *pair_.node.session; }
+    tunnel::Session& session() { return *pair_.node.session; }
     uint64_t packets() const {
         uint64_t sum = 0;
         for (const report::ClassFigures& figures : engine_.sent()) {

@@ -59,7 +59,7 @@ class Driver : public testing::Test {
     }
     ~Driver() override { driver_.remove(session()); }
 
-    session::Session& session() { return *pair_.node.session; }
+    tunnel::Session& session() { return *pair_.node.session; }
     uint8_t active() { return *session().paths().active(); }
     void offer(TrafficClass traffic_class, int packets) {
         queue(pair_, packets, traffic_class);

@@ -8,6 +8,7 @@ namespace {
 using base::milliseconds;
 using base::seconds;
 using base::TimePoint;
+using path::Role;
 
 class EpochsTest : public ::testing::TestWithParam<Role> {
   protected:

@@ -9,6 +9,7 @@ using base::PathMode;
 using base::seconds;
 using base::TimePoint;
 using flow::Flow;
+using path::Role;
 
 class SessionFlowsTest : public ::testing::Test {
   protected:

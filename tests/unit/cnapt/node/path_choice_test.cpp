@@ -10,11 +10,11 @@ namespace {
 
 using base::milliseconds;
 using base::seconds;
+using path::PathState;
 using policy::Candidate;
 using policy::PathView;
 using policy::Transport;
 using recovery::Health;
-using session::PathState;
 using tests::SessionPair;
 using tests::SimLink;
 
@@ -25,7 +25,7 @@ class PathChoice : public ::testing::Test {
         pair_.add_path(1, *base::Endpoint::parse("192.168.2.2:40000"), SimLink{});
         pair_.run_for(seconds(1));
     }
-    session::PathSet& paths() { return pair_.node.session->paths(); }
+    routing::PathSet& paths() { return pair_.node.session->paths(); }
     PathView view(uint8_t slot) const { return view_of_udp(*pair_.node.session, slot); }
     Candidate candidate(uint8_t slot) const { return {slot, pair_.snapt_address, Transport::Udp}; }
 

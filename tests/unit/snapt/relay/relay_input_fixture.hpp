@@ -46,7 +46,7 @@ class Node final : public session::SessionHost {
         session::SessionSettings settings;
         settings.local_id = number;
         settings.peer_id = wire_id_;
-        session_ = std::make_unique<session::Session>(settings, *this, scratch_, random_);
+        session_ = std::make_unique<tunnel::Session>(settings, *this, scratch_, random_);
         session_->install_epoch(install(), base::TimePoint{base::seconds(1)});
         sealer_ = install().sealer;
     }
@@ -111,31 +111,29 @@ class Node final : public session::SessionHost {
     }
 
     flow::Flow*
-    on_flow_opened(session::Session&, const session::FlowOpening&, base::TimePoint) override {
+    on_flow_opened(tunnel::Session&, const session::FlowOpening&, base::TimePoint) override {
         return nullptr;
     }
-    flow::Flow* find_flow(session::Session&, const packet::FiveTuple&) override { return nullptr; }
-    void deliver(session::Session&,
+    flow::Flow* find_flow(tunnel::Session&, const packet::FiveTuple&) override { return nullptr; }
+    void deliver(tunnel::Session&,
                  flow::Flow&,
                  const packet::HeaderFields&,
                  base::ByteView,
                  base::TimePoint) override {}
-    flow::Flow* deliver_whole(session::Session&,
-                              TrafficClass,
-                              base::MutableByteView,
-                              base::TimePoint) override {
+    flow::Flow*
+    deliver_whole(tunnel::Session&, TrafficClass, base::MutableByteView, base::TimePoint) override {
         return nullptr;
     }
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
-    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override {}
-    void on_path_silent(session::Session&, uint8_t, base::TimePoint) override {}
-    void on_peer_closed(session::Session&, base::TimePoint) override {}
+    void on_flows_closed(tunnel::Session&, flow::Flow&, base::TimePoint) override {}
+    void on_path_changed(tunnel::Session&, uint8_t, base::TimePoint) override {}
+    void on_path_silent(tunnel::Session&, uint8_t, base::TimePoint) override {}
+    void on_peer_closed(tunnel::Session&, base::TimePoint) override {}
 
     static constexpr size_t kPacketBytes = 28;
 
   private:
     session::EpochInstall install() const {
-        return dataplane::make_install(session::Role::Node, {}, keys_of(number_)).value();
+        return dataplane::make_install(path::Role::Node, {}, keys_of(number_)).value();
     }
     void exchange(base::TimePoint now) {
         while (const auto batches = socket_.receive(arena_)) {
@@ -152,7 +150,7 @@ class Node final : public session::SessionHost {
             for (const session::TransmitItem& item : batch_.items()) {
                 const base::ByteView bytes = batch_.bytes(item);
                 send(Bytes(bytes.begin(), bytes.end()));
-                session::Session::on_sent(batch_, item);
+                tunnel::Session::on_sent(batch_, item);
             }
         }
     }
@@ -164,7 +162,7 @@ class Node final : public session::SessionHost {
     session::SessionScratch scratch_;
     session::TransmitBatch batch_;
     io::UdpReceiveArena arena_;
-    std::unique_ptr<session::Session> session_;
+    std::unique_ptr<tunnel::Session> session_;
     std::unique_ptr<crypto::DatagramCipher> sealer_;
     std::map<uint16_t, uint64_t> next_;  // by space
     io::UdpSocket socket_ = open();
