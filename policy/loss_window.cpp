@@ -56,30 +56,29 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     const Traffic down = growth_of(path.down, before.down);
     // A box that lets little pass delays nothing. A sender that does not heed losses overflows the
     // queue of a link that works.
-    if (path.has_full_queue) {
-        up.arrived = 0;
-        up.lost = 0;
-    }
     const uint64_t delivered_bytes = up.delivered_bytes + down.delivered_bytes;
+    if (path.has_full_queue) {
+        up = {};
+    }
     episodes_[0].on_part(up, delivered_bytes, span);
     episodes_[1].on_part(down, delivered_bytes, span);
 }
 
 // The loss may have begun in the middle of its first part: what arrived in that one does not count,
-// nor is it bad. An episode is Page's cumulative sum (1954) of the losses beyond a fifth: where it
-// falls to zero, the next one begins.
+// nor is it bad, nor do its losses say anything of what follows: a fast flow that ends leaves thin
+// ones, whose every loss would seem to go on with it. What follows is summed up as by Page (1954):
+// once less than a fifth of it is lost in all, the loss is over.
 void LossWindow::Episode::on_part(const Traffic& part, uint64_t delivered_bytes, Duration span) {
-    const bool has_begun = since_began_.lost > 0;
     const double bytes_per_s = rate(part.delivered_bytes, span);
     const double previous_bytes_per_s = std::exchange(newest_bytes_per_s_, bytes_per_s);
-    since_began_.arrived += part.arrived;
-    since_began_.lost += part.lost;
-    if (!has_begun || !since_began_.is_heavy()) {
+    since_.arrived += part.arrived;
+    since_.lost += part.lost;
+    if (!has_begun_ || !since_.is_heavy()) {
         *this = {};
-        since_began_.lost = std::max<int64_t>(part.lost, 0);
+        has_begun_ = part.lost > 0;
         newest_bytes_per_s_ = bytes_per_s;
         former_bytes_per_s_ = std::max(previous_bytes_per_s, bytes_per_s);
-        note({since_began_.lost, false});
+        note({std::max<int64_t>(part.lost, 0), false});
         return;
     }
     delivered_bytes_ += delivered_bytes;

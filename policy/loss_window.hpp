@@ -37,8 +37,8 @@ class LossWindow {
         uint64_t delivered_bytes = 0;
         bool is_heavy() const;
     };
-    // One direction since it began to lose: as long as that is a fifth in all, however little is
-    // sent. A window in time would forget the beginning, when a fast sender lost most.
+    // One direction since it began to lose, as long as it goes on to lose a fifth, however little
+    // is sent. A window in time would forget the beginning, when a fast sender lost most.
     class Episode {
       public:
         // `delivered_bytes`: both ways.
@@ -54,12 +54,15 @@ class LossWindow {
         void note(const Part& part);
         bool is_bad(const Traffic& part, double previous_bytes_per_s) const;
 
-        Traffic since_began_;
-        uint64_t delivered_bytes_ = 0;   // both ways, after the first part
-        base::Duration span_{};          // after the first part
+        // After the first part:
+        Traffic since_;
+        uint64_t delivered_bytes_ = 0;  // both ways
+        base::Duration span_{};
+
         double former_bytes_per_s_ = 0;  // before the loss
         double newest_bytes_per_s_ = 0;
         std::array<Part, kParts> newest_{};  // the oldest first
+        bool has_begun_ = false;
         bool has_lost_many_ = false;
     };
 
