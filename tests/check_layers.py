@@ -85,7 +85,7 @@ MAY_INCLUDE = {
     "common/netfilter": BASE | {"common/packet", "common/netlink"},
     "common/process": BASE | {"common/packet", "common/io", "common/netlink"},
     "common/host": BASE | {"common/io", "common/netlink", "common/process"},
-    "common/turns": BASE | {"common/packet", "common/reception", "common/session"},
+    "common/turns": BASE | {"common/packet", "common/reception"},
     "common/record": BASE | {"common/packet", "common/control", "common/config", "common/report", "common/io"},
     "common/dataplane": BASE | {"common/packet", "common/wire", "common/crypto", "common/flow", "common/control",
                                 "common/session", "common/config", "common/report", "common/io", "common/host",

@@ -118,8 +118,10 @@ size_t Aggregator::write_beside(SendClass& state, Draft& draft, ByteWriter& body
     const size_t taken = next != nullptr ? next->length + kMaxEntryBeyondPacket : 0;
     const size_t spare = body.room() - std::min(body.room(), taken);
     const size_t framed = parts_.acks.write(draft, body, false, now, spare);
-    flows_.write_closed(*draft.epoch, body, spare - std::min(spare, framed),
-                        now + elision::skew_for(paths_.largest_rtt()));
+    if (flows_.has_closed()) {
+        flows_.write_closed(*draft.epoch, body, spare - std::min(spare, framed),
+                            now + elision::skew_for(paths_.largest_rtt()));
+    }
     return body.size();
 }
 

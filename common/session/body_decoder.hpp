@@ -1,7 +1,7 @@
 // BodyDecoder: reads the body of an authentic datagram. Frames are collected, sections inflated and
 // packets decoded against the state before the datagram; a body with any fault is void as a whole.
-// Bounds what a node's bodies may expand to. Changes only the decoder's draft and what pieces of
-// packets need. Pure.
+// Bounds what a node's bodies may expand to. Changes only the decoder's draft, the expansion budget
+// and what pieces of packets need. Pure.
 #pragma once
 
 #include "common/reception/expansion_budget.hpp"

@@ -6,7 +6,6 @@ namespace continuo::session {
 
 using base::ByteWriter;
 using base::DropReason;
-using base::index_of;
 using base::TimePoint;
 using base::TrafficClass;
 
@@ -132,8 +131,10 @@ bool ControlSender::send_upkeep(TransmitBatch& batch, TimePoint now) {
             paths_.path(destination->path).feedback().has_unconfirmed_class(now)) {
             wire::Ping{}.serialize(body);
         }
-        flows_.write_closed(*epoch, body, body.room(),
-                            now + elision::skew_for(paths_.largest_rtt()));
+        if (flows_.has_closed()) {
+            flows_.write_closed(*epoch, body, body.room(),
+                                now + elision::skew_for(paths_.largest_rtt()));
+        }
     }
     epoch->encoder.end_datagram();
     if (body.size() == 0 && !is_keepalive) {

@@ -11,10 +11,10 @@ class ExpectedRepeats {
   public:
     // Node: it announces its active path, or SNAPT sees it at a new port.
     void on_asked(base::TimePoint now) { asked_at_ = now; }
-    // `is_elsewhere`: the duplicate came on another path than its header says.
+    bool has_asked() const { return asked_at_ != base::kNever; }
+    // After that. `is_elsewhere`: the duplicate came on another path than its header says.
     bool may_be(bool is_elsewhere, base::Duration rtt, base::TimePoint now) const {
-        return asked_at_ != base::kNever &&
-               now - asked_at_ <= (is_elsewhere ? kRepeatsElsewhere : kRepeatsInPlace) + rtt * 2;
+        return now - asked_at_ <= (is_elsewhere ? kRepeatsElsewhere : kRepeatsInPlace) + rtt * 2;
     }
 
   private:

@@ -51,7 +51,7 @@ class KeptPackets {
     // into the silence of the former one are due, and of an earlier one if the former took over in
     // vain. What was in a former connection is lost as well.
     bool follow_active(base::TimePoint now);
-    // The path is doubtful or dead: flows on it, if it is not the active one, change over.
+    // The path has become doubtful: flows on it, if it is not the active one, change over.
     void on_doubt(uint8_t path, base::TimePoint now);
     // A path has become narrower: whatever was too long for it is due.
     void on_narrowed(base::TimePoint now);

@@ -11,7 +11,6 @@ namespace continuo::session {
 using path::ClassMask;
 using path::Destination;
 using path::kAllClasses;
-using path::kLtLd;
 using path::kReservedRoomBytes;
 using path::mask_of;
 using path::Path;

@@ -117,6 +117,7 @@ void ReceivePipeline::on_authentic(const Opened& opened, TimePoint now) {
     if (!window.check_and_mark(opened.sequence)) {
         const bool is_elsewhere = opened.arrival_path() != opened.header.path;
         const bool is_repeat =
+            core_.expected_repeats.has_asked() &&
             core_.expected_repeats.may_be(is_elsewhere, paths_.largest_rtt(), now);
         drops_.add(is_repeat ? DropReason::Repeated : DropReason::Replayed);
         ++counters_.duplicates;

@@ -20,7 +20,7 @@ class Sealer {
 
     // Begins a datagram in the batch's free space, under the keys of `under`, or of those that new
     // datagrams are sealed in. Nothing: there are none, or they are used up. Beginning has no
-    // effect: finish() takes the number.
+    // effect: commit() takes the number.
     std::optional<Draft> start(const Destination& destination,
                                base::TrafficClass traffic_class,
                                TransmitBatch& batch,

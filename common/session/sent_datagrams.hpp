@@ -43,7 +43,7 @@ class SentDatagrams {
         SentEntry& entry, uint16_t datagrams, uint64_t bytes, uint8_t path, base::TimePoint now);
     // It fits no datagram of the path.
     void skip(SentEntry& entry, base::TimePoint now) { ring_.done(entry, now); }
-    // When something may leave, or a postponed move is followed; kNever: nothing waits.
+    // When something may leave, or a postponed move is followed; kNever: nothing waits for time.
     base::TimePoint next_deadline(base::TimePoint now) const;
 
   private:

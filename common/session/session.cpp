@@ -65,11 +65,12 @@ bool Session::attach(Flow& flow) {
 }
 
 void Session::detach(Flow& flow, TimePoint /*now*/, std::optional<EndNotice> notice) {
-    const bool is_told = settings().role == Role::Snapt;
+    const bool is_snapt = settings().role == Role::Snapt;
     core_.unheard.forget(flow);
     core_.scratch.members.forget(flow);
     send_.queues().drop_flow(flow);
-    if (!core_.flows.detach(flow, notice.value_or(is_told ? EndNotice::Closed : EndNotice::None))) {
+    if (!core_.flows.detach(flow,
+                            notice.value_or(is_snapt ? EndNotice::Closed : EndNotice::None))) {
         return;
     }
     receive_.delivery().forget(flow.index);

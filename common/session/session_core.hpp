@@ -1,5 +1,5 @@
 // SessionCore: what the parts of a session share. Session owns it, and it outlives the parts. Each
-// member keeps rules of its own; a part takes references to those it uses.
+// member keeps rules of its own; a part takes references to those it uses, or to all of it.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -15,19 +15,19 @@
 namespace continuo::session {
 
 struct SessionCore {
-    SessionCore(Session& of,
+    SessionCore(Session& whole,
                 const flow::FlowOwner& owner,
                 const SessionSettings& given,
-                SessionHost& daemon,
-                SessionScratch& working,
+                SessionHost& its_host,
+                SessionScratch& shared_scratch,
                 base::Random& random)
-        : session(of)
-        , host(daemon)
-        , scratch(working)
+        : session(whole)
+        , host(its_host)
+        , scratch(shared_scratch)
         , settings(given)
         , paths(given.role, random, given.memory)
         , flows(given.role, owner, counters)
-        , epochs(settings, working.decode, counters) {}
+        , epochs(settings, shared_scratch.decode, counters) {}
     SessionCore(const SessionCore&) = delete;
     SessionCore& operator=(const SessionCore&) = delete;
 
@@ -43,7 +43,7 @@ struct SessionCore {
     Upkeep upkeep{settings, paths, flows};
     Unheard unheard;                   // SNAPT
     ExpectedRepeats expected_repeats;  // node
-    base::TimePoint heard_at{};        // the last authenticated datagram
+    base::TimePoint heard_at{};        // the last valid datagram
 };
 
 }  // namespace continuo::session

@@ -64,6 +64,7 @@ class SessionFlows {
                           uint32_t packets,
                           uint64_t waited_us);
 
+    bool has_closed() const { return !closed_.is_empty(); }
     // Writes flows that have ended, unless another flow has their index by now, in at most `spare`
     // bytes. They are only piggybacked: no datagram leaves for them alone. Until `rest_until` a
     // node gives their indexes to no other flow.

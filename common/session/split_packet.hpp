@@ -52,12 +52,14 @@ class SplitPacket {
         }
         return std::exchange(share_, {});
     }
-    void clear() { entry_.clear(); }
+    void clear() {
+        entry_.clear();
+        share_ = {};
+    }
     // The flow ends: the rest of its packet is not sent.
     void forget(const flow::Flow& flow) {
         if (share_.flow == &flow) {
-            entry_.clear();
-            share_ = {};
+            clear();
         }
     }
 

@@ -9,7 +9,6 @@
 namespace continuo::session {
 
 using base::ByteWriter;
-using base::index_of;
 using base::MutableByteView;
 using base::PathMode;
 using base::TimePoint;

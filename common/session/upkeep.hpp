@@ -1,5 +1,5 @@
-// Upkeep: whether packets use a session, and what leaves while none do: keepalives of a node, and
-// questions to the paths held in reserve. Pure.
+// Upkeep: whether packets use a session, a node's keepalives while none do, and its questions to
+// the paths held in reserve while some do. Pure.
 #pragma once
 
 #include "common/session/path_set.hpp"

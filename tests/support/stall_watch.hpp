@@ -7,8 +7,7 @@
 //
 // When only some uplinks carry, the active one may be dead, and the flow waits for
 //   1. the doubt, as recovery::Liveness has it, after the last acknowledgement: a round trip after
-//   what
-//      it names;
+//      what it names;
 //   2. the answer of an uplink that carries, to a CHALLENGE that leaves with the doubt: a round
 //      trip;
 //   3. the announcement, which carries packets up at once; down go those for which the limit of

@@ -11,8 +11,8 @@ from .process import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Code that carries packets. A figure measured before its last change is stale.
-DATA_PATH = [*(f"common/{name}" for name in ("base", "packet", "wire", "crypto", "compress", "flow", "elision", "path", "queueing",
-                                             "reception", "session", "io", "turns", "record", "dataplane")),
+DATA_PATH = [*(f"common/{name}" for name in ("base", "packet", "wire", "crypto", "compress", "flow", "elision", "recovery", "path",
+                                             "queueing", "reception", "session", "io", "turns", "record", "dataplane")),
              "common/host/tun_device*", "classifier", "policy", "cnapt/node", "cnapt/uplinks/uplinks*", "snapt/relay"]
 BEGIN, END = "<!-- tests/bench/run --report: begin -->", "<!-- tests/bench/run --report: end -->"
 

@@ -80,7 +80,7 @@ TEST(LossWindow, ACollapseWithLossIsHeavyHoweverLittleIsLostSince) {
     };
     EXPECT_TRUE(is_heavy({{500, 130}, {18, 16}, {16, 2}}));
     EXPECT_TRUE(is_heavy({{500, 130}, {18, 16}, {14, 0}}));
-    EXPECT_TRUE(is_heavy({{850, 48}, {17, 10}, {16, 2}}));  // few in that part
+    EXPECT_TRUE(is_heavy({{850, 48}, {17, 10}, {16, 2}}));   // few in that part
     EXPECT_FALSE(is_heavy({{500, 30}, {18, 16}, {16, 2}}));  // too few
 }
 
