@@ -54,10 +54,10 @@ void LossWindow::on_time(const PathView& path, TimePoint now) {
     };
     Traffic up = growth_of(path.up, before.up);
     const Traffic down = growth_of(path.down, before.down);
-    // A box that lets little pass delays nothing. A sender that does not heed losses overflows the
-    // queue of a link that works.
     const uint64_t delivered_bytes = up.delivered_bytes + down.delivered_bytes;
     if (path.has_full_queue) {
+        // A box that lets little pass delays nothing. A sender that does not heed losses overflows
+        // the queue of a link that works.
         up = {};
     }
     episodes_[0].on_part(up, delivered_bytes, span);

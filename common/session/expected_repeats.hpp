@@ -12,7 +12,8 @@ class ExpectedRepeats {
     // Node: it announces its active path, or SNAPT sees it at a new port.
     void on_asked(base::TimePoint now) { asked_at_ = now; }
     bool has_asked() const { return asked_at_ != base::kNever; }
-    // After that. `is_elsewhere`: the duplicate came on another path than its header says.
+    // Call only if the node has asked. `is_elsewhere`: the duplicate came on another path than its
+    // header says.
     bool may_be(bool is_elsewhere, base::Duration rtt, base::TimePoint now) const {
         return now - asked_at_ <= (is_elsewhere ? kRepeatsElsewhere : kRepeatsInPlace) + rtt * 2;
     }
